@@ -1,0 +1,211 @@
+// The AVX2 table: checksum, random words and casts; avx2_natural.cpp has the rest.
+#include "kernels.h"
+
+#if defined(__AVX2__)
+
+#include <algorithm>
+
+#include "avx2.h"
+#include "crc.h"
+
+namespace fewbits {
+namespace {
+
+// ---- CRC-32C: three independent chains hide the latency of the instruction ----
+
+constexpr size_t kCrcLane = 2048;
+constexpr CrcShiftTable kCrcShift = crc_shift_table(kCrcLane);
+
+uint32_t shift_crc(uint64_t crc) {
+    return kCrcShift[0][crc & 255] ^ kCrcShift[1][(crc >> 8) & 255] ^
+           kCrcShift[2][(crc >> 16) & 255] ^ kCrcShift[3][(crc >> 24) & 255];
+}
+
+uint32_t crc32c(uint32_t crc, ConstBytes data) {
+    uint64_t a = static_cast<uint32_t>(~crc);
+    const uint8_t *at = data.data();
+    size_t left = data.size();
+    for (; left >= 3 * kCrcLane; at += 3 * kCrcLane, left -= 3 * kCrcLane) {
+        uint64_t b = 0;
+        uint64_t c = 0;
+        for (size_t i = 0; i < kCrcLane; i += 8) {
+            a = _mm_crc32_u64(a, load_as<uint64_t>(at + i));
+            b = _mm_crc32_u64(b, load_as<uint64_t>(at + kCrcLane + i));
+            c = _mm_crc32_u64(c, load_as<uint64_t>(at + 2 * kCrcLane + i));
+        }
+        a = shift_crc(shift_crc(a) ^ b) ^ c;
+    }
+    for (; left >= 8; at += 8, left -= 8) {
+        a = _mm_crc32_u64(a, load_as<uint64_t>(at));
+    }
+    for (; left > 0; ++at, --left) {
+        a = _mm_crc32_u8(static_cast<uint32_t>(a), *at);
+    }
+    return ~static_cast<uint32_t>(a);
+}
+
+void words(const Stream &stream, std::span<uint32_t> out) {
+    for (size_t start = 0; start < out.size(); start += kBlock) {
+        const uint64_t first = stream.first + start;
+        const auto block = out.subspan(start, std::min(kBlock, out.size() - start));
+        const size_t whole = crosses_segment(first, block.size()) ? 0 : block.size() / 8 * 8;
+        Words source(stream, first);
+        for (size_t i = 0; i < whole; i += 8) {
+            store(&block[i], source.next());
+        }
+        scalar_kernels.words(stream.from(start + whole), block.subspan(whole));
+    }
+}
+
+// ---- casts: eight elements at a time; a vector with a rare value goes to the scalar table ----
+
+// Whole vectors through `convert`, which returns false to decline; the rest through `rare`.
+template <class From, class To, class Convert>
+void cast_vectors(In<typename From::Bits> input, Out<typename To::Bits> output,
+                  fewbits_tally &tally, Cast<From, To> rare, Convert convert) {
+    constexpr size_t step = kGroup;
+    const size_t whole = input.size() / step * step;
+    for (size_t i = 0; i < whole; i += step) {
+        if (!convert(input.data() + i, output.data() + i)) {
+            rare(input.subspan(i, step), output.subspan(i, step), tally);
+        }
+    }
+    rare(input.subspan(whole), output.subspan(whole), tally);
+}
+
+template <class Bits> Vector above(Vector bits, Bits limit) { // lanes whose magnitude is greater
+    if constexpr (sizeof(Bits) == 8) {
+        const Vector magnitude = _mm256_and_si256(bits, _mm256_set1_epi64x(INT64_MAX));
+        return _mm256_cmpgt_epi64(magnitude, _mm256_set1_epi64x(static_cast<long long>(limit)));
+    } else if constexpr (sizeof(Bits) == 4) {
+        const Vector magnitude = _mm256_and_si256(bits, all(0x7FFFFFFFu));
+        return _mm256_cmpgt_epi32(magnitude, all(limit));
+    } else {
+        const Vector magnitude = _mm256_and_si256(bits, _mm256_set1_epi16(0x7FFF));
+        return _mm256_cmpgt_epi16(magnitude, _mm256_set1_epi16(static_cast<short>(limit)));
+    }
+}
+
+template <class F>
+void copy(In<typename F::Bits> input, Out<typename F::Bits> output, fewbits_tally &tally) {
+    using Bits = typename F::Bits;
+    cast_vectors<F, F>(input, output, tally, scalar_kernels.of<F>().copy,
+                       [](const Unaligned<Bits> *from, Unaligned<Bits> *to) {
+                           Vector rare = _mm256_setzero_si256();
+                           for (size_t i = 0; i < kGroup; i += 32 / sizeof(Bits)) {
+                               const Vector bits = load(from + i);
+                               rare = _mm256_or_si256(rare, above<Bits>(bits, F::infinity - 1));
+                               store(to + i, bits);
+                           }
+                           return !any(rare);
+                       });
+}
+
+void float32_to_float16(In<uint32_t> input, Out<uint16_t> output, fewbits_tally &tally) {
+    constexpr uint32_t overflow = 0x477FEFFFu; // above this, 65520 and more round to infinity
+    cast_vectors<Float32, Float16>(
+        input, output, tally, scalar_kernels.float32_to_float16,
+        [](const Unaligned<uint32_t> *from, Unaligned<uint16_t> *to) {
+            Vector rare = _mm256_setzero_si256();
+            for (size_t i = 0; i < kGroup; i += 8) {
+                const Vector bits = load(from + i);
+                rare = _mm256_or_si256(rare, above<uint32_t>(bits, overflow));
+                const __m128i half =
+                    _mm256_cvtps_ph(_mm256_castsi256_ps(bits), _MM_FROUND_TO_NEAREST_INT);
+                _mm_storeu_si128(reinterpret_cast<__m128i *>(to + i), half);
+            }
+            return !any(rare);
+        });
+}
+
+void float32_to_bfloat16(In<uint32_t> input, Out<uint16_t> output, fewbits_tally &tally) {
+    constexpr uint32_t overflow = 0x7F7F7FFFu; // above this the rounding reaches infinity
+    cast_vectors<Float32, Bfloat16>(
+        input, output, tally, scalar_kernels.float32_to_bfloat16,
+        [](const Unaligned<uint32_t> *from, Unaligned<uint16_t> *to) {
+            Vector rare = _mm256_setzero_si256();
+            for (size_t i = 0; i < kGroup; i += 16) {
+                Vector rounded[2];
+                for (size_t j = 0; j < 2; ++j) {
+                    const Vector bits = load(from + i + 8 * j);
+                    rare = _mm256_or_si256(rare, above<uint32_t>(bits, overflow));
+                    const Vector odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), all(1));
+                    const Vector up = _mm256_add_epi32(bits, _mm256_add_epi32(odd, all(0x7FFF)));
+                    rounded[j] = _mm256_srli_epi32(up, 16);
+                }
+                store(to + i,
+                      _mm256_permute4x64_epi64(_mm256_packus_epi32(rounded[0], rounded[1]), 0xD8));
+            }
+            return !any(rare);
+        });
+}
+
+void float16_to_float32(In<uint16_t> input, Out<uint32_t> output, fewbits_tally &tally) {
+    cast_vectors<Float16, Float32>(
+        input, output, tally, scalar_kernels.float16_to_float32,
+        [](const Unaligned<uint16_t> *from, Unaligned<uint32_t> *to) {
+            Vector rare = _mm256_setzero_si256();
+            for (size_t i = 0; i < kGroup; i += 16) {
+                const Vector bits = load(from + i);
+                rare = _mm256_or_si256(rare, above<uint16_t>(bits, Float16::infinity - 1));
+                store(to + i, _mm256_castps_si256(_mm256_cvtph_ps(_mm256_castsi256_si128(bits))));
+                store(to + i + 8,
+                      _mm256_castps_si256(_mm256_cvtph_ps(_mm256_extracti128_si256(bits, 1))));
+            }
+            return !any(rare);
+        });
+}
+
+void bfloat16_to_float32(In<uint16_t> input, Out<uint32_t> output, fewbits_tally &tally) {
+    cast_vectors<Bfloat16, Float32>(input, output, tally, scalar_kernels.bfloat16_to_float32,
+                                    [](const Unaligned<uint16_t> *from, Unaligned<uint32_t> *to) {
+                                        Vector rare = _mm256_setzero_si256();
+                                        for (size_t i = 0; i < kGroup; i += 8) {
+                                            const Vector bits = load_values<Bfloat16>(from + i);
+                                            rare = _mm256_or_si256(
+                                                rare, above<uint32_t>(bits, Float32::infinity - 1));
+                                            store(to + i, bits);
+                                        }
+                                        return !any(rare);
+                                    });
+}
+
+// Packing by width is not hot: the fused kernels above have their own.
+void pack(std::span<const uint16_t> codes, int width, Bytes packed) {
+    scalar_kernels.pack(codes, width, packed);
+}
+fewbits_status unpack(ConstBytes packed, int width, uint32_t bound, std::span<uint16_t> codes) {
+    return scalar_kernels.unpack(packed, width, bound, codes);
+}
+
+template <class F>
+constexpr FormatKernels<F> format = {NaturalAvx2<F>::encode, NaturalAvx2<F>::decode,
+                                     NaturalAvx2<F>::accumulate, copy<F>};
+
+// Constant-initialised: no instruction of this file may run before dispatch.cpp has asked the
+// processor.
+constinit const Kernels table = {
+    .crc32c = crc32c,
+    .words = words,
+    .pack = pack,
+    .unpack = unpack,
+    .formats = {format<Float32>, format<Float64>, format<Float16>, format<Bfloat16>},
+    .float32_to_float16 = float32_to_float16,
+    .float32_to_bfloat16 = float32_to_bfloat16,
+    .float16_to_float32 = float16_to_float32,
+    .bfloat16_to_float32 = bfloat16_to_float32,
+};
+
+} // namespace
+
+constinit const Kernels *const avx2_kernels = &table;
+
+} // namespace fewbits
+
+#else
+
+namespace fewbits {
+constinit const Kernels *const avx2_kernels = nullptr;
+} // namespace fewbits
+
+#endif

@@ -1,0 +1,93 @@
+// What the AVX2 files share. Included only by files that are compiled for AVX2.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstring>
+
+#include "kernels.h"
+#include "random.h"
+
+namespace fewbits {
+namespace { // internal linkage: see random.h
+
+using Vector = __m256i;
+constexpr size_t kGroup = 32; // elements handled at once
+constexpr size_t kBlock =
+    1 << 16; // elements between checks for a change of the random stream's segment
+
+inline Vector all(uint32_t x) { return _mm256_set1_epi32(static_cast<int>(x)); }
+inline Vector load(const void *from) {
+    return _mm256_loadu_si256(static_cast<const Vector *>(from));
+}
+inline void store(void *to, Vector x) { _mm256_storeu_si256(static_cast<Vector *>(to), x); }
+inline bool any(Vector x) { return !_mm256_testz_si256(x, x); }
+
+// A constant that the compiler must keep in a register or on the stack: left alone, GCC builds it
+// anew from an immediate in every turn of a loop that is short of registers, which cost a third of
+// the encoder's speed.
+inline Vector pinned(uint32_t x) {
+    Vector vector = all(x);
+    asm("" : "+x"(vector));
+    return vector;
+}
+
+template <class T> T load_as(const void *from) {
+    T value;
+    std::memcpy(&value, from, sizeof(T));
+    return value;
+}
+
+// Eight consecutive words a call, within one segment.
+struct Words {
+    Vector counter, k1;
+    const Vector step = pinned(8 * kStep), multiply1 = pinned(kMultiply1),
+                 multiply2 = pinned(kMultiply2);
+
+    Words(const Stream &stream, uint64_t first) {
+        const Segment segment(stream.key, static_cast<uint32_t>(first >> 32));
+        const Vector low = _mm256_add_epi32(all(static_cast<uint32_t>(first)),
+                                            _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+        counter = _mm256_add_epi32(_mm256_mullo_epi32(low, all(kStep)), all(segment.k0));
+        k1 = pinned(segment.k1);
+    }
+
+    Vector next() {
+        Vector x = counter;
+        counter = _mm256_add_epi32(counter, step);
+        x = _mm256_mullo_epi32(_mm256_xor_si256(x, _mm256_srli_epi32(x, 16)), multiply1);
+        x = _mm256_add_epi32(x, k1);
+        x = _mm256_mullo_epi32(_mm256_xor_si256(x, _mm256_srli_epi32(x, 15)), multiply2);
+        return _mm256_xor_si256(x, _mm256_srli_epi32(x, 16));
+    }
+};
+
+inline bool crosses_segment(uint64_t first, size_t count) {
+    return (first >> 32) != ((first + count - 1) >> 32);
+}
+
+// float32 as it is; a 16-bit format in the upper half of 32 bits.
+template <class F> Vector load_values(const Unaligned<typename F::Bits> *from) {
+    if constexpr (sizeof(typename F::Bits) == 4) {
+        return load(from);
+    } else {
+        return _mm256_slli_epi32(
+            _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(from))), 16);
+    }
+}
+
+} // namespace
+
+// The natural operator's kernels, instantiated in avx2_natural.cpp.
+template <class F> struct NaturalAvx2 {
+    using Bits = typename F::Bits;
+    using Total = typename FormatKernels<F>::Total;
+    static void encode(In<Bits> values, const Stream &stream, fewbits_rounding rounding,
+                       Bytes exponents, Bytes signs, fewbits_tally &tally);
+    static fewbits_status decode(ConstBytes exponents, ConstBytes signs, Out<Bits> values,
+                                 fewbits_tally &tally);
+    static fewbits_status accumulate(ConstBytes exponents, ConstBytes signs, Out<Total> totals,
+                                     fewbits_tally &tally);
+};
+
+} // namespace fewbits

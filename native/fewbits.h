@@ -1,0 +1,166 @@
+/* fewbits: the native core's plain C interface.
+ *
+ * Rules of this interface: every pointer comes with a size, no function allocates, throws, keeps a
+ * pointer after it returns, or starts a thread. A function that returns `int` returns FEWBITS_OK or
+ * one of the error numbers below. Outputs are undefined after an error. The meaning of every bit is
+ * written down in docs/format.md; the NumPy code in src/fewbits/kernels/reference.py is the
+ * specification of the arithmetic.
+ */
+#ifndef FEWBITS_H
+#define FEWBITS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef _WIN32
+#define FEWBITS_API __declspec(dllexport)
+#else
+#define FEWBITS_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Raised whenever a signature or a structure below changes; the Python loader refuses any other
+ * number. */
+#define FEWBITS_ABI 1
+
+enum fewbits_status {
+    FEWBITS_OK = 0,
+    FEWBITS_BAD_ARGUMENT =
+        1,                /* a number outside its range: the caller's mistake, never the sender's */
+    FEWBITS_BAD_SIZE = 2, /* a buffer is not exactly as long as the count says */
+    FEWBITS_BAD_PADDING = 3, /* unused bits of a section's last byte are not zero */
+    FEWBITS_BAD_CODE = 4,    /* a code is not below the section's bound */
+    FEWBITS_BAD_SIGN = 5,    /* a sign bit is set on a zero or on a non-finite value */
+
+    FEWBITS_FRAME_SHORT = 20,      /* detail: bytes needed at least, bytes given */
+    FEWBITS_FRAME_MAGIC = 21,      /* the first four bytes are not "fewb" */
+    FEWBITS_FRAME_VERSION = 22,    /* detail: version found */
+    FEWBITS_FRAME_FLAGS = 23,      /* detail: flags found */
+    FEWBITS_FRAME_DTYPE = 24,      /* detail: dtype found */
+    FEWBITS_FRAME_DIMENSIONS = 25, /* detail: dimensions found */
+    FEWBITS_FRAME_STAGES = 26,     /* detail: stages found */
+    FEWBITS_FRAME_SECTIONS = 27,   /* detail: sections found */
+    FEWBITS_FRAME_PARAMETER =
+        28,                   /* detail: stage, parameter number: bad type, order, count or value */
+    FEWBITS_FRAME_WIDTH = 29, /* detail: word width found, smallest width that suffices */
+    FEWBITS_FRAME_ELEMENTS =
+        30, /* detail: elements claimed (saturated at 2^64-1), the caller's limit */
+    FEWBITS_FRAME_LENGTH = 31 /* detail: length that the header declares, bytes given */
+};
+
+enum fewbits_dtype {
+    FEWBITS_FLOAT32 = 1,
+    FEWBITS_FLOAT64 = 2,
+    FEWBITS_FLOAT16 = 3,
+    FEWBITS_BFLOAT16 = 4
+};
+enum fewbits_rounding { FEWBITS_STOCHASTIC = 0, FEWBITS_NEAREST = 1 };
+enum fewbits_simd { FEWBITS_SIMD_SCALAR = 0, FEWBITS_SIMD_AVX2 = 1 };
+
+/* The core itself. `fewbits_use_simd` is process-wide and meant for tests and benchmarks: every
+ * table gives equal bits. */
+FEWBITS_API uint32_t fewbits_abi(void);
+FEWBITS_API int fewbits_simd(void);
+FEWBITS_API int fewbits_use_simd(int simd);
+FEWBITS_API int fewbits_crc32c_is_hardware(void);
+
+/* Ask for huge pages for [data, data + size): a hint that halves the cost of fresh memory, never an
+ * error. */
+FEWBITS_API void fewbits_advise_huge(void *data, size_t size);
+
+/* CRC-32C (Castagnoli, reflected, initial and final complement) of `data` continued from `crc`, 0
+ * at the start. */
+FEWBITS_API uint32_t fewbits_crc32c(uint32_t crc, const uint8_t *data, size_t size);
+/* The CRC of A followed by B, from the CRC of each and B's length. */
+FEWBITS_API uint32_t fewbits_crc32c_combine(uint32_t crc_a, uint32_t crc_b, uint64_t size_b);
+
+/* Words `first`, `first + 1`, … of the random stream named by `key`. */
+FEWBITS_API int fewbits_words(const uint32_t key[4], uint64_t first, uint32_t *out, size_t count);
+
+/* `count` codes of `width` bits (1 to 16), least significant bit first, in exactly ceil(count *
+ * width / 8) bytes. */
+FEWBITS_API int fewbits_pack(const uint16_t *codes, size_t count, int width, uint8_t *packed,
+                             size_t packed_size);
+/* The reverse. Refuses a code at or above `bound` (1 to 65536) and padding that is not zero. */
+FEWBITS_API int fewbits_unpack(const uint8_t *packed, size_t packed_size, int width, uint32_t bound,
+                               uint16_t *codes, size_t count);
+
+/* What a pass over the values met. */
+typedef struct fewbits_tally {
+    uint64_t saturated; /* finite values above the largest representable one, replaced by it */
+    uint64_t nonfinite; /* NaN or infinite values */
+} fewbits_tally;
+
+/* One vector or one slice of it for the natural operator: a table of units is one call. */
+typedef struct fewbits_natural_unit {
+    void *values; /* `count` elements; read by encode, written by decode, added to by accumulate */
+    uint64_t count;     /* elements */
+    uint64_t first;     /* index of values[0] in the random stream */
+    uint32_t key[4];    /* the random stream; encode with stochastic rounding only */
+    uint8_t *exponents; /* plane of exponent codes */
+    uint64_t exponents_size;
+    uint8_t *signs; /* plane of sign bits */
+    uint64_t signs_size;
+    fewbits_tally tally; /* written by every call */
+} fewbits_natural_unit;
+
+FEWBITS_API int fewbits_natural_encode(int dtype, int rounding, fewbits_natural_unit *units,
+                                       size_t count);
+FEWBITS_API int fewbits_natural_decode(int dtype, fewbits_natural_unit *units, size_t count);
+/* values += decoded; values are float32, or float64 if `dtype` is. */
+FEWBITS_API int fewbits_natural_accumulate(int dtype, fewbits_natural_unit *units, size_t count);
+
+/* Convert between float formats: round to nearest even, saturate finite values, canonical NaN.
+ * Equal formats: a copy. */
+FEWBITS_API int fewbits_cast(int from, const void *input, size_t input_size, int to, void *output,
+                             size_t output_size, size_t count, fewbits_tally *tally);
+
+#define FEWBITS_MAX_DIMENSIONS 32
+#define FEWBITS_MAX_STAGES 8
+#define FEWBITS_MAX_SECTIONS 16
+#define FEWBITS_MAX_PARAMETERS 32
+
+enum fewbits_parameter_type {
+    FEWBITS_PARAMETER_CHOICE = 1,  /* 1 byte */
+    FEWBITS_PARAMETER_INTEGER = 2, /* 8 bytes, signed */
+    FEWBITS_PARAMETER_FLOAT = 3,   /* 8 bytes, binary64, finite, not -0 */
+    FEWBITS_PARAMETER_KEY = 4      /* 16 bytes, a random stream's key */
+};
+
+typedef struct fewbits_parameter {
+    uint8_t stage;
+    uint8_t number;
+    uint8_t type;
+    uint8_t value[16]; /* little endian, zero beyond the type's size */
+} fewbits_parameter;
+
+typedef struct fewbits_frame {
+    uint8_t version;
+    uint8_t dtype;
+    uint8_t nonfinite; /* 1: the vector holds a NaN or an infinity */
+    uint8_t dimensions;
+    uint8_t stages;
+    uint8_t sections;
+    uint8_t parameters;
+    uint16_t codes[FEWBITS_MAX_STAGES];
+    uint64_t shape[FEWBITS_MAX_DIMENSIONS];
+    uint64_t elements;
+    uint64_t offsets[FEWBITS_MAX_SECTIONS]; /* from the frame's first byte */
+    uint64_t lengths[FEWBITS_MAX_SECTIONS];
+    uint32_t crc; /* as stored; compare with fewbits_crc32c over the first size - 4 bytes */
+    fewbits_parameter parameter[FEWBITS_MAX_PARAMETERS];
+} fewbits_frame;
+
+/* Read the structure of a frame that fills [data, data + size) exactly. Does not read the sections.
+ */
+FEWBITS_API int fewbits_frame_parse(const uint8_t *data, size_t size, uint64_t max_elements,
+                                    fewbits_frame *frame, uint64_t detail[2]);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,127 @@
+// The table of kernels that each instruction set fills in, and the float formats they work on.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <tuple>
+#include <type_traits>
+
+#include "fewbits.h"
+
+namespace fewbits {
+
+using Bytes = std::span<uint8_t>;
+using ConstBytes = std::span<const uint8_t>;
+
+// A value at any address: sections and callers' arrays start where they like.
+template <class T> struct Unaligned {
+    unsigned char bytes[sizeof(T)];
+
+    operator T() const {
+        T value;
+        std::memcpy(&value, bytes, sizeof(T));
+        return value;
+    }
+    Unaligned &operator=(T value) {
+        std::memcpy(bytes, &value, sizeof(T));
+        return *this;
+    }
+};
+template <class T> using In = std::span<const Unaligned<T>>;
+template <class T> using Out = std::span<Unaligned<T>>;
+
+template <class T> In<T> input(const void *values, size_t count) {
+    return {static_cast<const Unaligned<T> *>(values), count};
+}
+template <class T> Out<T> output(void *values, size_t count) {
+    return {static_cast<Unaligned<T> *>(values), count};
+}
+
+// A random stream: 128 bits of key and the index of the first element's draw.
+struct Stream {
+    uint32_t key[4];
+    uint64_t first;
+
+    Stream from(uint64_t element) const {
+        return {{key[0], key[1], key[2], key[3]}, first + element};
+    }
+};
+
+// A float format as bit fields. `largest_power` is the greatest finite power of two.
+template <class BitsType, int ExponentBits, int MantissaBits> struct Format {
+    using Bits = BitsType;
+    static constexpr int exponent = ExponentBits;
+    static constexpr int mantissa = MantissaBits;
+    static constexpr uint64_t one = 1;
+    static constexpr uint32_t top_code = (1u << ExponentBits) - 1; // NaN and infinity
+    static constexpr Bits sign = static_cast<Bits>(one << (ExponentBits + MantissaBits));
+    static constexpr Bits infinity = static_cast<Bits>(uint64_t{top_code} << MantissaBits);
+    static constexpr Bits largest_power = static_cast<Bits>(uint64_t{top_code - 1} << MantissaBits);
+    static constexpr Bits quiet_nan = static_cast<Bits>(infinity | (one << (MantissaBits - 1)));
+};
+using Float32 = Format<uint32_t, 8, 23>;
+using Float64 = Format<uint64_t, 11, 52>;
+using Float16 = Format<uint16_t, 5, 10>;
+using Bfloat16 = Format<uint16_t, 8, 7>;
+
+constexpr size_t packed_size(size_t count, int width) {
+    const size_t bits = static_cast<size_t>(width);
+    return (count / 8) * bits +
+           ((count % 8) * bits + 7) / 8; // cannot overflow before count * 2 does
+}
+
+// The kernels on one float format. The planes of the natural operator hold exactly
+// packed_size(count, exponent) and packed_size(count, 1) bytes: abi.cpp has checked. Totals are
+// float32, or float64 for float64.
+template <class F> struct FormatKernels {
+    using Bits = typename F::Bits;
+    using Total = std::conditional_t<sizeof(Bits) == 8, double, float>;
+    void (*natural_encode)(In<Bits> values, const Stream &stream, fewbits_rounding rounding,
+                           Bytes exponents, Bytes signs, fewbits_tally &tally);
+    fewbits_status (*natural_decode)(ConstBytes exponents, ConstBytes signs, Out<Bits> values,
+                                     fewbits_tally &tally);
+    fewbits_status (*natural_accumulate)(ConstBytes exponents, ConstBytes signs, Out<Total> totals,
+                                         fewbits_tally &tally);
+    // A copy that counts what is not finite.
+    void (*copy)(In<Bits> input, Out<Bits> output, fewbits_tally &tally);
+};
+
+template <class From, class To>
+using Cast = void (*)(In<typename From::Bits> input, Out<typename To::Bits> output,
+                      fewbits_tally &tally);
+
+struct Kernels {
+    uint32_t (*crc32c)(uint32_t crc, ConstBytes data);
+    void (*words)(const Stream &stream, std::span<uint32_t> out);
+    void (*pack)(std::span<const uint16_t> codes, int width, Bytes packed);
+    fewbits_status (*unpack)(ConstBytes packed, int width, uint32_t bound,
+                             std::span<uint16_t> codes);
+
+    std::tuple<FormatKernels<Float32>, FormatKernels<Float64>, FormatKernels<Float16>,
+               FormatKernels<Bfloat16>>
+        formats;
+    template <class F> const FormatKernels<F> &of() const {
+        return std::get<FormatKernels<F>>(formats);
+    }
+
+    // The casts on the operators' main road; the others go through cast_any.
+    Cast<Float32, Float16> float32_to_float16;
+    Cast<Float32, Bfloat16> float32_to_bfloat16;
+    Cast<Float16, Float32> float16_to_float32;
+    Cast<Bfloat16, Float32> bfloat16_to_float32;
+};
+
+extern const Kernels scalar_kernels;
+extern const Kernels *const
+    avx2_kernels; // null where the compiler cannot make them; the processor may still lack AVX2
+
+// The table in use; dispatch.cpp picks it once, at load.
+const Kernels &kernels();
+
+// Any of the sixteen casts, one element at a time, for the pairs that have no kernel of their own.
+void cast_any(int from, const void *input, int to, void *output, size_t count,
+              fewbits_tally &tally);
+
+} // namespace fewbits

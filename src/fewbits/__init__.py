@@ -1,0 +1,52 @@
+"""fewbits: compress gradients and model updates for distributed and federated training.
+
+>>> import numpy as np, fewbits
+>>> x = np.float32([1.0, -2.5, 0.0])
+>>> frame = fewbits.compress(x, "natural", seed=7)
+>>> y = fewbits.decompress(frame)
+>>> y.shape, y.dtype
+((3,), dtype('float32'))
+"""
+
+from importlib.metadata import version
+
+from fewbits.codec import FrameInfo, compress, decompress, inspect
+from fewbits.core.guarantee import Guarantee
+from fewbits.core.operator import Operator
+from fewbits.errors import (
+    DecodeError,
+    DisagreementError,
+    EncodeError,
+    FewbitsError,
+    LimitError,
+    MissingExtraError,
+    PeerError,
+    SaturationWarning,
+    SpecError,
+    VersionError,
+)
+from fewbits.registry import operator
+from fewbits.rng import Rng
+
+__version__ = version("fewbits")
+
+__all__ = [
+    "DecodeError",
+    "DisagreementError",
+    "EncodeError",
+    "FewbitsError",
+    "FrameInfo",
+    "Guarantee",
+    "LimitError",
+    "MissingExtraError",
+    "Operator",
+    "PeerError",
+    "Rng",
+    "SaturationWarning",
+    "SpecError",
+    "VersionError",
+    "compress",
+    "decompress",
+    "inspect",
+    "operator",
+]

@@ -1,0 +1,259 @@
+"""The native core through ctypes: one thin function for each of its own, with sizes and dtypes checked.
+
+ctypes releases the interpreter lock for the time of a call. Arrays are passed as flat NumPy arrays; what a
+number means is for `fewbits.kernels` to know.
+"""
+
+import ctypes
+import sys
+from ctypes import POINTER, byref, c_int, c_size_t, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fewbits.errors import DecodeError
+
+ABI = 1
+SIMD = ("scalar", "avx2")
+
+Bytes = npt.NDArray[np.uint8]
+Array = npt.NDArray[Any]
+
+OK, BAD_PADDING, BAD_CODE, BAD_SIGN = 0, 3, 4, 5
+_REFUSED = {
+    BAD_PADDING: "unused bits at the end of a section are not zero",
+    BAD_CODE: "a code is not below its bound",
+    BAD_SIGN: "a sign is set on a zero or on a value that is not finite",
+}
+
+MAX_DIMENSIONS, MAX_STAGES, MAX_SECTIONS, MAX_PARAMETERS = 32, 8, 16, 32
+
+
+class Tally(ctypes.Structure):
+    """What a pass over the values met."""
+
+    _fields_ = (("saturated", c_uint64), ("nonfinite", c_uint64))
+    saturated: int
+    nonfinite: int
+
+
+class NaturalUnit(ctypes.Structure):
+    """One vector, or one slice of it, for the natural kernels."""
+
+    _fields_ = (
+        ("values", c_void_p),
+        ("count", c_uint64),
+        ("first", c_uint64),
+        ("key", c_uint32 * 4),
+        ("exponents", c_void_p),
+        ("exponents_size", c_uint64),
+        ("signs", c_void_p),
+        ("signs_size", c_uint64),
+        ("tally", Tally),
+    )
+    tally: Tally
+
+
+class Parameter(ctypes.Structure):
+    """One typed parameter of a stage, as it stands in the frame."""
+
+    _fields_ = (("stage", c_uint8), ("number", c_uint8), ("type", c_uint8), ("value", c_uint8 * 16))
+    stage: int
+    number: int
+    type: int
+    value: Any
+
+
+class Frame(ctypes.Structure):
+    """The structure of a frame."""
+
+    _fields_ = (
+        ("version", c_uint8),
+        ("dtype", c_uint8),
+        ("nonfinite", c_uint8),
+        ("dimensions", c_uint8),
+        ("stages", c_uint8),
+        ("sections", c_uint8),
+        ("parameters", c_uint8),
+        ("codes", c_uint16 * MAX_STAGES),
+        ("shape", c_uint64 * MAX_DIMENSIONS),
+        ("elements", c_uint64),
+        ("offsets", c_uint64 * MAX_SECTIONS),
+        ("lengths", c_uint64 * MAX_SECTIONS),
+        ("crc", c_uint32),
+        ("parameter", Parameter * MAX_PARAMETERS),
+    )
+    dtype: int
+    nonfinite: int
+    dimensions: int
+    stages: int
+    sections: int
+    parameters: int
+    codes: Any
+    shape: Any
+    elements: int
+    offsets: Any
+    lengths: Any
+    crc: int
+    parameter: Any
+
+
+def _load() -> ctypes.CDLL:
+    name = {"win32": "fewbits.dll", "darwin": "libfewbits.dylib"}.get(sys.platform, "libfewbits.so")
+    path = Path(__file__).with_name(name)
+    if not path.exists():
+        raise ImportError(
+            f"the native core {name} was not built: reinstall fewbits, or run `make` in a checkout"
+        )
+    library = ctypes.CDLL(str(path))
+    signatures: dict[str, tuple[Any, list[Any]]] = {
+        "abi": (c_uint32, []),
+        "simd": (c_int, []),
+        "use_simd": (c_int, [c_int]),
+        "crc32c_is_hardware": (c_int, []),
+        "advise_huge": (None, [c_void_p, c_size_t]),
+        "crc32c": (c_uint32, [c_uint32, c_void_p, c_size_t]),
+        "crc32c_combine": (c_uint32, [c_uint32, c_uint32, c_uint64]),
+        "words": (c_int, [c_uint32 * 4, c_uint64, c_void_p, c_size_t]),
+        "pack": (c_int, [c_void_p, c_size_t, c_int, c_void_p, c_size_t]),
+        "unpack": (c_int, [c_void_p, c_size_t, c_int, c_uint32, c_void_p, c_size_t]),
+        "natural_encode": (c_int, [c_int, c_int, POINTER(NaturalUnit), c_size_t]),
+        "natural_decode": (c_int, [c_int, POINTER(NaturalUnit), c_size_t]),
+        "natural_accumulate": (c_int, [c_int, POINTER(NaturalUnit), c_size_t]),
+        "cast": (
+            c_int,
+            [c_int, c_void_p, c_size_t, c_int, c_void_p, c_size_t, c_size_t, POINTER(Tally)],
+        ),
+        "frame_parse": (c_int, [c_void_p, c_size_t, c_uint64, POINTER(Frame), c_uint64 * 2]),
+    }
+    for function, (result, arguments) in signatures.items():
+        symbol = getattr(library, f"fewbits_{function}")
+        symbol.restype, symbol.argtypes = result, arguments
+    if library.fewbits_abi() != ABI:
+        raise ImportError(
+            f"{path.name} speaks interface {library.fewbits_abi()}, this package {ABI}: reinstall fewbits"
+        )
+    return library
+
+
+_core = _load()
+
+
+def address(array: Array) -> int:
+    """The address of a contiguous array's first byte."""
+    if not array.flags.c_contiguous:
+        raise RuntimeError("native code was given memory that is not contiguous")
+    return int(array.__array_interface__["data"][0])
+
+
+def key_words(key: bytes) -> Any:
+    """A 128-bit key as the four words that native code takes."""
+    return (c_uint32 * 4).from_buffer_copy(key)
+
+
+def simd() -> str:
+    """The table of kernels in use: "scalar" or "avx2"."""
+    return SIMD[_core.fewbits_simd()]
+
+
+def use_simd(name: str) -> None:
+    """Choose the table for the whole process; for tests and benchmarks, since all give the same bits."""
+    if name not in SIMD or _core.fewbits_use_simd(SIMD.index(name)) != OK:
+        raise ValueError(f"this machine has no {name!r} table of kernels")
+
+
+def crc32c_is_hardware() -> bool:
+    """Whether the checksum uses the processor's instruction."""
+    return bool(_core.fewbits_crc32c_is_hardware())
+
+
+def advise_huge(array: Array) -> None:
+    """Ask the system for huge pages below `array`: fresh memory then costs far fewer page faults."""
+    _core.fewbits_advise_huge(address(array), array.nbytes)
+
+
+def crc32c(data: Bytes, crc: int = 0) -> int:
+    """CRC-32C of `data`, continued from `crc`."""
+    return int(_core.fewbits_crc32c(crc, address(data), data.nbytes))
+
+
+def crc32c_combine(crc_a: int, crc_b: int, size_b: int) -> int:
+    """The CRC of A followed by B, from both CRCs and B's length."""
+    return int(_core.fewbits_crc32c_combine(crc_a, crc_b, size_b))
+
+
+def words(key: bytes, first: int, count: int) -> npt.NDArray[np.uint32]:
+    """Random words, as `Rng.words` specifies them."""
+    out = np.empty(count, np.uint32)
+    _checked(_core.fewbits_words(key_words(key), first, address(out), count))
+    return out
+
+
+def pack(codes: npt.NDArray[np.uint16], width: int, packed: Bytes) -> None:
+    """Codes of `width` bits, least significant bit first, into exactly as many bytes as they take."""
+    _expect(codes, np.uint16)
+    _checked(_core.fewbits_pack(address(codes), codes.size, width, address(packed), packed.nbytes))
+
+
+def unpack(packed: Bytes, width: int, bound: int, codes: npt.NDArray[np.uint16]) -> None:
+    """The reverse of `pack`; `DecodeError` for a code at or above `bound` or padding that is not zero."""
+    _expect(codes, np.uint16)
+    status = _core.fewbits_unpack(
+        address(packed), packed.nbytes, width, bound, address(codes), codes.size
+    )
+    _checked(status)
+
+
+def natural_encode(dtype: int, rounding: int, units: "ctypes.Array[NaturalUnit]") -> None:
+    """Round to powers of two and pack."""
+    _checked(_core.fewbits_natural_encode(dtype, rounding, units, len(units)))
+
+
+def natural_decode(dtype: int, units: "ctypes.Array[NaturalUnit]") -> None:
+    """Unpack to powers of two."""
+    _checked(_core.fewbits_natural_decode(dtype, units, len(units)))
+
+
+def natural_accumulate(dtype: int, units: "ctypes.Array[NaturalUnit]") -> None:
+    """Unpack and add."""
+    _checked(_core.fewbits_natural_accumulate(dtype, units, len(units)))
+
+
+def cast(source: int, values: Array, target: int, out: Array) -> Tally:
+    """Convert between float formats given by number; equal formats copy."""
+    tally = Tally()
+    status = _core.fewbits_cast(
+        source,
+        address(values),
+        values.nbytes,
+        target,
+        address(out),
+        out.nbytes,
+        values.size,
+        byref(tally),
+    )
+    _checked(status)
+    return tally
+
+
+def frame_parse(data: Bytes, max_elements: int) -> tuple[int, Frame, tuple[int, int]]:
+    """Status, structure and error detail of a frame; sections are not read."""
+    frame, detail = Frame(), (c_uint64 * 2)()
+    status = _core.fewbits_frame_parse(
+        address(data), data.nbytes, max_elements, byref(frame), detail
+    )
+    return int(status), frame, (int(detail[0]), int(detail[1]))
+
+
+def _expect(array: Array, dtype: type[np.generic]) -> None:
+    if array.dtype != dtype:
+        raise RuntimeError(f"native code expects {dtype.__name__}, got {array.dtype}")
+
+
+def _checked(status: int) -> None:
+    if status in _REFUSED:
+        raise DecodeError(_REFUSED[status])
+    if status != OK:
+        raise RuntimeError(f"the native core refused its arguments (status {status})")

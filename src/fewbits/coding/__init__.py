@@ -1,0 +1,1 @@
+"""Lossless coding of integer codes to bytes and back."""

@@ -1,0 +1,36 @@
+r"""What an operator promises about every vector it is given."""
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    r"""Exactly one of `omega` and `alpha`, and an upper bound on the frame's bits.
+
+    `omega`: unbiased, $E\,C(x) = x$ and $E\|C(x) - x\|^2 \le \omega \|x\|^2$. `alpha`: contractive,
+    $E\|C(x) - x\|^2 \le \alpha \|x\|^2$, without the expectation where `sure`. Both hold for vectors whose
+    non-zero magnitudes lie in [`low`, `high`]: outside, the float format itself ends. Below `low` an
+    unbiased operator stays unbiased with an absolute error below `low` an element; above `high` values
+    saturate and are counted.
+    """
+
+    bits: int
+    omega: float | None = None
+    alpha: float | None = None
+    sure: bool = False
+    low: float = 0.0
+    high: float = math.inf
+
+    def __post_init__(self) -> None:
+        assert (self.omega is None) != (self.alpha is None), "either omega or alpha"
+
+    @property
+    def unbiased(self) -> bool:
+        """Whether the expected output is the input."""
+        return self.omega is not None
+
+    @property
+    def error(self) -> float:
+        """The bound on the relative squared error, whichever it is."""
+        return self.omega if self.omega is not None else self.alpha or 0.0

@@ -1,0 +1,132 @@
+"""An operator's fields as text and on the wire.
+
+A field's annotation says its type: `Literal["a", "b"]` is a choice, `int` and `float` are numbers. On the wire a
+field is known by its position, a choice by its place in the `Literal`; a field at its default is left out in
+both forms. So a new field with a default, last, changes no old frame and no old spec.
+"""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from fewbits.errors import DecodeError, SpecError, VersionError
+from fewbits.wire.frame import Parameter, ParameterType, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of an operator."""
+
+    number: int
+    name: str
+    type: ParameterType
+    choices: tuple[str, ...]
+    default: Any
+
+    def to_wire(self, value: Any) -> Value:
+        """The number that stands for `value`."""
+        return self.choices.index(value) if self.choices else value
+
+    def from_wire(self, value: Value) -> Any:
+        """The value that a number stands for."""
+        if not self.choices:
+            return value
+        if not isinstance(value, int) or value >= len(self.choices):
+            raise VersionError(f"choice {value!r} of {self.name} is unknown: upgrade fewbits")
+        return self.choices[value]
+
+    def from_text(self, text: str) -> Any:
+        """The value that `text` names."""
+        if self.choices:
+            if text not in self.choices:
+                raise SpecError(f"{self.name} must be {' or '.join(self.choices)}, got {text!r}")
+            return text
+        try:
+            value = int(text) if self.type is ParameterType.INTEGER else float(text)
+        except ValueError:
+            kind = "a whole number" if self.type is ParameterType.INTEGER else "a number"
+            raise SpecError(f"{self.name} must be {kind}, got {text!r}") from None
+        if isinstance(value, float) and not math.isfinite(value):
+            raise SpecError(f"{self.name} must be finite, got {text!r}")
+        return value
+
+
+@cache
+def fields(cls: type) -> tuple[Field, ...]:
+    """The fields of an operator class."""
+    hints = get_type_hints(cls)
+    return tuple(
+        Field(
+            number=number,
+            name=field.name,
+            type=_wire_type(hints[field.name]),
+            choices=get_args(hints[field.name]) if get_origin(hints[field.name]) is Literal else (),
+            default=field.default,
+        )
+        for number, field in enumerate(dataclasses.fields(cls))
+    )
+
+
+def to_text(value: Any) -> str:
+    """`key=value,…` of the fields that are not at their defaults."""
+    chosen = (
+        (field.name, getattr(value, field.name), field.default) for field in fields(type(value))
+    )
+    return ",".join(f"{name}={own}" for name, own, default in chosen if own != default)
+
+
+def from_text(cls: type, text: str) -> dict[str, Any]:
+    """Keyword arguments for `cls` from `key=value,…`."""
+    known = {field.name: field for field in fields(cls)}
+    given: dict[str, Any] = {}
+    for item in text.split(",") if text else ():
+        name, equals, value = (part.strip() for part in item.partition("="))
+        if not equals:
+            raise SpecError(f"expected key=value, got {item!r}")
+        if name not in known:
+            allowed = ", ".join(known) or "no parameters"
+            raise SpecError(
+                f"unknown parameter {name!r}: {getattr(cls, 'name', cls)} takes {allowed}"
+            )
+        if name in given:
+            raise SpecError(f"parameter {name!r} is given twice")
+        given[name] = known[name].from_text(value)
+    return given
+
+
+def to_wire(value: Any) -> tuple[Parameter, ...]:
+    """The parameters that are not at their defaults."""
+    return tuple(
+        Parameter(field.number, field.type, field.to_wire(getattr(value, field.name)))
+        for field in fields(type(value))
+        if getattr(value, field.name) != field.default
+    )
+
+
+def from_wire(cls: type, parameters: tuple[Parameter, ...]) -> dict[str, Any]:
+    """Keyword arguments for `cls`; refuses unknown numbers, other types and defaults that are spelled out."""
+    known = {field.number: field for field in fields(cls)}
+    given: dict[str, Any] = {}
+    for parameter in parameters:
+        field = known.get(parameter.number)
+        if field is None:
+            raise VersionError(f"parameter {parameter.number} is unknown: upgrade fewbits")
+        if parameter.type is not field.type:
+            raise DecodeError(
+                f"parameter {field.name} has type {parameter.type.name}, not {field.type.name}"
+            )
+        value = field.from_wire(parameter.value)
+        if value == field.default:
+            raise DecodeError(
+                f"parameter {field.name} spells out its default: not the canonical header"
+            )
+        given[field.name] = value
+    return given
+
+
+def _wire_type(hint: Any) -> ParameterType:
+    if get_origin(hint) is Literal:
+        return ParameterType.CHOICE
+    return {int: ParameterType.INTEGER, float: ParameterType.FLOAT}[hint]

@@ -1,0 +1,130 @@
+"""A flat vector as bit patterns, and the way from and to the arrays that users have.
+
+Operators see bits only, so bfloat16 needs no package and no value passes through another format unseen.
+torch is never imported here: a tensor can only come from a program that already has.
+"""
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fewbits.errors import EncodeError, MissingExtraError, SpecError
+from fewbits.kernels.formats import BFLOAT16, BY_NAME, Bits, Format
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Vector:
+    """Contiguous values of one format, as unsigned integers of the same size."""
+
+    bits: Bits
+    format: Format
+
+    @property
+    def count(self) -> int:
+        """The number of values."""
+        return self.bits.size
+
+
+def torch_module() -> Any:
+    """The torch module if the program has imported it, else None."""
+    return sys.modules.get("torch")
+
+
+def is_tensor(x: object) -> bool:
+    """Whether `x` is a torch tensor."""
+    torch = torch_module()
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def from_array(x: object) -> tuple[Vector, tuple[int, ...]]:
+    """The values of an array or a CPU tensor in C order, without a copy where it is contiguous, and its shape."""
+    array, name = _tensor_bits(x) if is_tensor(x) else _array_bits(x)
+    format = BY_NAME.get(name)
+    if format is None:
+        known = ", ".join(BY_NAME)
+        raise EncodeError(f"cannot compress dtype {name}: convert to one of {known} first")
+    flat = np.ascontiguousarray(array).reshape(-1)
+    return Vector(flat.view(format.bits), format), tuple(array.shape)
+
+
+def new_array(format: Format, shape: tuple[int, ...]) -> tuple[npt.NDArray[Any], Vector]:
+    """A fresh NumPy array and the vector of its bits; bfloat16 needs the ml_dtypes package."""
+    bits = np.empty(shape, format.bits)
+    return bits.view(_numpy_dtype(format)), Vector(bits.reshape(-1), format)
+
+
+def new_tensor(format: Format, shape: tuple[int, ...]) -> tuple[Any, Vector]:
+    """A fresh CPU tensor and the vector of its bits."""
+    torch = torch_module()
+    if torch is None:
+        raise MissingExtraError(
+            "to='torch' needs torch: `import torch` first (pip install 'fewbits[torch]')"
+        )
+    tensor = torch.empty(shape, dtype=getattr(torch, format.name))
+    return tensor, Vector(_writable_bits(tensor, format), format)
+
+
+def existing(out: object, format: Format, shape: tuple[int, ...]) -> Vector:
+    """The vector of an array or tensor that the caller gave; it must be contiguous, writable and fit."""
+    array, name = _tensor_bits(out) if is_tensor(out) else _array_bits(out, role="out")
+    if name != format.name or tuple(array.shape) != shape:
+        raise SpecError(
+            f"out has dtype {name} and shape {tuple(array.shape)}, the frame holds {format.name} {shape}"
+        )
+    if not (array.flags.c_contiguous and array.flags.writeable):
+        raise SpecError("out must be contiguous and writable")
+    return Vector(array.reshape(-1).view(format.bits), format)
+
+
+def _array_bits(x: object, role: str = "x") -> tuple[npt.NDArray[Any], str]:
+    if not isinstance(x, np.ndarray | np.floating) or isinstance(x, np.ma.MaskedArray):
+        kind = type(x).__name__
+        hint = (
+            "fill the mask first"
+            if "Masked" in kind
+            else "wrap numbers in numpy.asarray(..., 'float32')"
+        )
+        error = EncodeError if role == "x" else SpecError
+        raise error(f"{role} must be a NumPy array or a CPU torch tensor, got {kind}: {hint}")
+    array = np.asarray(x)
+    if not array.dtype.isnative:
+        if role == "out":
+            raise SpecError("out must have the machine's byte order")
+        array = array.astype(array.dtype.newbyteorder("="))
+    return array, array.dtype.name
+
+
+def _tensor_bits(x: Any) -> tuple[npt.NDArray[Any], str]:
+    name = str(x.dtype).removeprefix("torch.")
+    if x.device.type != "cpu":
+        raise EncodeError(f"the tensor is on {x.device}: call .cpu() first")
+    if x.layout != torch_module().strided:
+        raise EncodeError(f"the tensor's layout is {x.layout}: call .to_dense() first")
+    tensor = x.detach().resolve_neg().resolve_conj()
+    if name == BFLOAT16.name:  # NumPy has no bfloat16: look at the bits
+        return tensor.view(torch_module().int16).numpy().view(np.uint16), name
+    if name not in BY_NAME:
+        raise EncodeError(
+            f"cannot compress dtype {name}: convert to one of {', '.join(BY_NAME)} first"
+        )
+    return tensor.numpy(), name
+
+
+def _writable_bits(tensor: Any, format: Format) -> Bits:
+    array, _ = _tensor_bits(tensor)
+    return array.reshape(-1).view(format.bits)
+
+
+def _numpy_dtype(format: Format) -> npt.DTypeLike:
+    if format != BFLOAT16:
+        return np.dtype(format.name)
+    try:
+        import ml_dtypes
+    except ImportError as error:
+        raise MissingExtraError(
+            "a bfloat16 result needs ml_dtypes (pip install ml_dtypes) or, with torch imported, to='torch'"
+        ) from error
+    return np.dtype(ml_dtypes.bfloat16)

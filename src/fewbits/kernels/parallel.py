@@ -1,0 +1,50 @@
+"""A few threads over disjoint slices of one vector. The bytes never depend on how many there are."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import TypeVar
+
+GRAIN = (
+    65_536  # elements; every slice starts at a multiple, where any code width is at a whole byte
+)
+WORTHWHILE = 4 * GRAIN  # elements a thread must have for its start to pay
+
+
+Result = TypeVar("Result")
+
+
+def available_threads() -> int:
+    """How many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def slices(count: int, threads: int) -> list[slice]:
+    """[0, count) in at most `threads` contiguous pieces of about equal size, cut at multiples of the grain."""
+    pieces = max(1, min(threads, count // WORTHWHILE))
+    cuts = [count * piece // pieces // GRAIN * GRAIN for piece in range(pieces)] + [count]
+    return [slice(start, stop) for start, stop in zip(cuts, cuts[1:], strict=False)]
+
+
+def run(work: Callable[[slice], Result], count: int, threads: int) -> list[Result]:
+    """`work` on every slice of [0, count), the last one in the calling thread; results in order."""
+    *others, last = slices(count, threads)
+    futures = [_pool(os.getpid()).submit(work, piece) for piece in others]
+    try:
+        own = work(last)
+    finally:
+        # Wait for all before any error leaves: the others still write into the caller's buffers.
+        errors = [future.exception() for future in futures]
+    for error in errors:
+        if error is not None:
+            raise error
+    return [*(future.result() for future in futures), own]
+
+
+@cache
+def _pool(process: int) -> ThreadPoolExecutor:
+    """Made at first use, and anew in a forked child, which inherits no threads."""
+    return ThreadPoolExecutor(max_workers=max(1, available_threads()), thread_name_prefix="fewbits")
