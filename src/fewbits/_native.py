@@ -1,7 +1,7 @@
-"""The native core through ctypes: one thin function for each of its own, with sizes and dtypes checked.
+"""The native core through ctypes: one thin, checked function for each of its own.
 
-ctypes releases the interpreter lock for the time of a call. Arrays are passed as flat NumPy arrays; what a
-number means is for `fewbits.kernels` to know.
+ctypes releases the interpreter lock for the time of a call. Arrays are passed as flat NumPy arrays;
+what a number means is for `fewbits.kernels` to know.
 """
 
 import ctypes
@@ -133,7 +133,7 @@ def _load() -> ctypes.CDLL:
         symbol.restype, symbol.argtypes = result, arguments
     if library.fewbits_abi() != ABI:
         raise ImportError(
-            f"{path.name} speaks interface {library.fewbits_abi()}, this package {ABI}: reinstall fewbits"
+            f"{path.name} has interface {library.fewbits_abi()}, not {ABI}: reinstall fewbits"
         )
     return library
 
@@ -159,7 +159,7 @@ def simd() -> str:
 
 
 def use_simd(name: str) -> None:
-    """Choose the table for the whole process; for tests and benchmarks, since all give the same bits."""
+    """Choose the table for the whole process: for tests and benchmarks, all give the same bits."""
     if name not in SIMD or _core.fewbits_use_simd(SIMD.index(name)) != OK:
         raise ValueError(f"this machine has no {name!r} table of kernels")
 
@@ -170,7 +170,7 @@ def crc32c_is_hardware() -> bool:
 
 
 def advise_huge(array: Array) -> None:
-    """Ask the system for huge pages below `array`: fresh memory then costs far fewer page faults."""
+    """Ask for huge pages below `array`: fresh memory then costs far fewer page faults."""
     _core.fewbits_advise_huge(address(array), array.nbytes)
 
 
@@ -192,13 +192,13 @@ def words(key: bytes, first: int, count: int) -> npt.NDArray[np.uint32]:
 
 
 def pack(codes: npt.NDArray[np.uint16], width: int, packed: Bytes) -> None:
-    """Codes of `width` bits, least significant bit first, into exactly as many bytes as they take."""
+    """Codes of `width` bits, least significant bit first, into exactly the bytes they take."""
     _expect(codes, np.uint16)
     _checked(_core.fewbits_pack(address(codes), codes.size, width, address(packed), packed.nbytes))
 
 
 def unpack(packed: Bytes, width: int, bound: int, codes: npt.NDArray[np.uint16]) -> None:
-    """The reverse of `pack`; `DecodeError` for a code at or above `bound` or padding that is not zero."""
+    """The reverse of `pack`; `DecodeError` for a code not below `bound` or non-zero padding."""
     _expect(codes, np.uint16)
     status = _core.fewbits_unpack(
         address(packed), packed.nbytes, width, bound, address(codes), codes.size

@@ -42,10 +42,11 @@ class FrameInfo:
     def __str__(self) -> str:
         shape = "×".join(map(str, self.shape)) or "scalar"
         sections = ", ".join(f"{name} {size:,}" for name, size in self.sections.items())
+        finite = "" if self.finite else ", not all finite"
         return "\n".join(
             (
                 f"operator   {self.operator}",
-                f"values     {self.elements:,} {self.dtype} ({shape}){'' if self.finite else ', not all finite'}",
+                f"values     {self.elements:,} {self.dtype} ({shape}){finite}",
                 f"bytes      {self.bytes:,} = {sections} + {self.overhead} overhead",
                 f"bits/value {self.bits_per_value:.3f}",
                 f"ratio      {self.ratio:.2f}",
@@ -64,11 +65,12 @@ def compress(
 ) -> bytes | memoryview:
     """Compress an array or a CPU tensor to one self-describing frame.
 
-    Without a `seed` the rounding draws fresh entropy. The same seed gives the same bytes, so never use one seed for
-    two vectors whose results are averaged: their errors would not cancel. With `out`, a writable buffer, the frame
-    is written there and the filled part is returned as a `memoryview`; otherwise it is `bytes`. NaN and infinity
-    raise `EncodeError` unless `nonfinite="carry"`. `threads=None` uses the processors that the process may use; the
-    bytes never depend on it.
+    Without a `seed` the rounding draws fresh entropy. The same seed gives the same bytes, so never
+    use one seed for two vectors whose results are averaged: their errors would not cancel. With
+    `out`, a writable buffer, the frame is written there and the filled part is returned as a
+    `memoryview`; otherwise it is `bytes`. NaN and infinity raise `EncodeError` unless
+    `nonfinite="carry"`. `threads=None` uses the processors that the process may use; the bytes
+    never depend on it.
 
     >>> import numpy as np, fewbits
     >>> frame = fewbits.compress(np.float32([1.0, -2.0, 0.0]), "natural", seed=7)
@@ -91,12 +93,13 @@ def compress(
     tally = _write(buffer, header, chosen, values, rng.fork(0), threads=_threads(threads))
     if tally.nonfinite and nonfinite == "raise":
         raise EncodeError(
-            f"{tally.nonfinite} of {values.count} values are NaN or infinite: pass nonfinite='carry' to send them as they are"
+            f"{tally.nonfinite} of {values.count} values are NaN or infinite: "
+            "clean them, or pass nonfinite='carry'"
         )
     if tally.saturated:
         warnings.warn(
-            f"{tally.saturated} of {values.count} values exceed the range of {chosen} on {values.format.name} "
-            "and were replaced by its largest value",
+            f"{tally.saturated} of {values.count} values exceed the range of {chosen} on "
+            f"{values.format.name} and were replaced by its largest value",
             SaturationWarning,
             stacklevel=2,
         )
@@ -113,10 +116,11 @@ def decompress(
 ) -> Any:
     """The vector in a frame, with the shape and dtype that went in.
 
-    Any bytes at all are safe to pass: what is not a frame raises `DecodeError`, and a frame of more than
-    `max_elements` values raises `LimitError`, before anything is allocated. With `out`, an array or a tensor of the
-    right shape and dtype, the values are written there and `out` is returned (its content is undefined after an
-    error); otherwise a NumPy array is made, or a tensor with `to="torch"`. bfloat16 without torch needs ml_dtypes.
+    Any bytes at all are safe to pass: what is not a frame raises `DecodeError`, and a frame of more
+    than `max_elements` values raises `LimitError`, before anything is allocated. With `out`, an
+    array or a tensor of the right shape and dtype, the values are written there and `out` is
+    returned (its content is undefined after an error); otherwise a NumPy array is made, or a tensor
+    with `to="torch"`. bfloat16 without torch needs ml_dtypes.
     """
     if to not in ("numpy", "torch"):
         raise SpecError(f"to must be 'numpy' or 'torch', got {to!r}")
@@ -139,7 +143,10 @@ def decompress(
 
 
 def inspect(frame: Any, *, max_elements: int = 2**62) -> FrameInfo:
-    """What a frame says about itself; its structure, checksum and section lengths are checked, no value is decoded."""
+    """What a frame says about itself.
+
+    Structure, checksum and section lengths are checked; no value is decoded.
+    """
     parsed = wire.parse(_input(frame), max_elements)
     header, chosen = parsed.header, _checked_operator(parsed)
     layout = chosen.layout(header.elements, header.format)
@@ -170,7 +177,7 @@ def _write(
     *,
     threads: int,
 ) -> Tally:
-    """Sections first, in place; then the header, which says whether all values were finite; then the checksum."""
+    """Sections in place, then the header, which says if all are finite, then the checksum."""
     at = len(header.encode())
     parts = []
     for length in header.lengths:
@@ -235,14 +242,15 @@ def _output(out: Any, size: int) -> tuple[memoryview, _native.Bytes]:
 def _new_bytes(size: int) -> tuple[bytes, npt.NDArray[np.uint8]]:
     """A new `bytes` object and a writable view of it, for filling before anyone else sees it.
 
-    This is how C extensions make `bytes` without a second copy; a copy of fresh memory would cost more than the
-    compression.
+    This is how C extensions make `bytes` without a second copy; a copy of fresh memory would cost
+    more than the compression.
     """
     make = ctypes.pythonapi.PyBytes_FromStringAndSize
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_char_p, ctypes.c_ssize_t]
     result: bytes = make(None, size)
     start = np.frombuffer(result, np.uint8)
-    buffer = np.frombuffer((ctypes.c_uint8 * size).from_address(_native.address(start)), np.uint8)
+    memory = (ctypes.c_uint8 * size).from_address(_native.address(start))
+    buffer = np.frombuffer(memoryview(memory), np.uint8)
     if size >= _HUGE:
         _native.advise_huge(buffer)
     return result, buffer

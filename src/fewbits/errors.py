@@ -2,14 +2,14 @@
 
 ```
 FewbitsError
-├── SpecError(ValueError)          parameters or a spec string make no sense             → fix your call
-├── EncodeError(ValueError)        the input is not a finite vector of a known dtype     → fix your data
-├── DecodeError(ValueError)        the bytes are not a frame; all that decoding may raise → distrust the sender
-│   ├── VersionError               a frame of a newer format, or an unknown operator     → upgrade
-│   └── LimitError                 larger than the caller allowed                        → raise the limit or drop
-├── DisagreementError              ranks or clients do not run the same scheme or step   → align configuration
-├── PeerError                      another rank, client or aggregator failed or vanished → look at the named one
-└── MissingExtraError(ImportError) an optional package is not installed                  → install the named extra
+├── SpecError(ValueError)          a spec or parameters make no sense      → fix your call
+├── EncodeError(ValueError)        not a finite vector of a known dtype    → fix your data
+├── DecodeError(ValueError)        not a frame; all that decoding raises   → distrust the sender
+│   ├── VersionError               a newer format or an unknown operator   → upgrade
+│   └── LimitError                 larger than the caller allowed          → raise it or drop
+├── DisagreementError              ranks run different schemes or steps    → align configuration
+├── PeerError                      another rank or client failed           → look at the named one
+└── MissingExtraError(ImportError) an optional package is not installed    → install the extra
 ```
 """
 
@@ -51,4 +51,4 @@ class MissingExtraError(FewbitsError, ImportError):
 
 
 class SaturationWarning(UserWarning):
-    """Finite values beyond the operator's range were replaced by the largest one it can send: a bias."""
+    """Finite values beyond the operator's range were replaced by its largest value: a bias."""

@@ -1,4 +1,4 @@
-"""Finds the operators: whatever class in `fewbits/operators/*.py` says, by name and by wire code."""
+"""Finds the operators in `fewbits/operators/*.py`, by spec name and by wire code."""
 
 import difflib
 import pkgutil
@@ -42,7 +42,7 @@ def known() -> Known:
 
 
 def operator(spec: str | Operator) -> Operator:
-    """The operator that a spec string names, such as `natural:rounding=nearest`; an operator is returned as it is."""
+    """The operator that a spec such as `natural:rounding=nearest` names; an operator as it is."""
     if isinstance(spec, Operator):
         return spec
     if not isinstance(spec, str):

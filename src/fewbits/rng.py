@@ -1,17 +1,19 @@
 r"""Counter-based randomness: a stream is a 128-bit key, and any word of it can be had by its index.
 
-Word $i = 2^{32} h + l$ of the stream with key $(k_0, k_1, k_2, k_3)$, all arithmetic modulo $2^{32}$:
+Word $i = 2^{32} h + l$ of the stream with key $(k_0, k_1, k_2, k_3)$, all arithmetic modulo
+$2^{32}$:
 
 $$ K_0 = k_0 + m(G h + k_2), \qquad K_1 = k_1 + m(G h + k_3), $$
-$$ x = G\,l + K_0, \quad x \leftarrow (x \oplus x{\gg}16)\,A + K_1, \quad x \leftarrow (x \oplus x{\gg}15)\,B,
-   \quad w_i = x \oplus x{\gg}16, $$
+$$ x = G\,l + K_0, \quad x \leftarrow (x \oplus x{\gg}16)\,A + K_1, \quad
+   x \leftarrow (x \oplus x{\gg}15)\,B, \quad w_i = x \oplus x{\gg}16, $$
 
-with $G$ = 9E3779B1, $A$ = 7FEB352D, $B$ = 846CA68B (hexadecimal) and $m$ the lowbias32 finaliser with the
-same $A$ and $B$. Key material enters twice: with one key only, two streams would be one permutation read at
-shifted places. The second key enters before a shift, so that streams which share $K_0$ differ by more than a
-constant. The words are made for rounding, not for secrets.
+with $G$ = 9E3779B1, $A$ = 7FEB352D, $B$ = 846CA68B (hexadecimal) and $m$ the lowbias32 finaliser
+with the same $A$ and $B$. Key material enters twice: with one key only, two streams would be one
+permutation read at shifted places. The second key enters before a shift, so that streams which
+share $K_0$ differ by more than a constant. The words are made for rounding, not for secrets.
 
-Keys are derived with BLAKE2b, so a frame that carries a stream's key does not give the user's seed away.
+Keys are derived with BLAKE2b, so a frame that carries a stream's key does not give the user's seed
+away.
 """
 
 import os

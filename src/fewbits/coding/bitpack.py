@@ -1,4 +1,4 @@
-"""Fixed-width packing: code after code, least significant bit first, zero bits up to the last byte's end."""
+"""Fixed-width packing: least significant bit first, zero bits up to the last byte's end."""
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ def pack(codes: Codes, width: int, into: _native.Bytes) -> None:
 
 
 def unpack(packed: _native.Bytes, width: int, bound: int, count: int) -> Codes:
-    """The codes in `packed`; `DecodeError` unless `pack` could have written it and every code is below `bound`."""
+    """The codes in `packed`; `DecodeError` if `pack` cannot have made it below `bound`."""
     codes = np.empty(count, np.uint16)
     _native.unpack(packed, width, bound, codes)
     return codes

@@ -39,7 +39,7 @@ class Cast(Operator):
         exact = format.exponent <= self.target.exponent and format.mantissa <= self.target.mantissa
         if exact:
             return Guarantee(omega=0.0, bits=bits)
-        # Half a unit in the last place, relative to the value, squared; the way back may round once more.
+        # Half a unit in the last place, relative to the value.
         relative = 2.0 ** -(self.target.mantissa + 1)
         largest = (2.0 - 2.0**-self.target.mantissa) * self.target.largest_power_value
         low = max(self.target.smallest_normal, format.smallest_normal)

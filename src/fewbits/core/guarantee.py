@@ -9,10 +9,10 @@ class Guarantee:
     r"""Exactly one of `omega` and `alpha`, and an upper bound on the frame's bits.
 
     `omega`: unbiased, $E\,C(x) = x$ and $E\|C(x) - x\|^2 \le \omega \|x\|^2$. `alpha`: contractive,
-    $E\|C(x) - x\|^2 \le \alpha \|x\|^2$, without the expectation where `sure`. Both hold for vectors whose
-    non-zero magnitudes lie in [`low`, `high`]: outside, the float format itself ends. Below `low` an
-    unbiased operator stays unbiased with an absolute error below `low` an element; above `high` values
-    saturate and are counted.
+    $E\|C(x) - x\|^2 \le \alpha \|x\|^2$, without the expectation where `sure`. Both hold for
+    vectors whose non-zero magnitudes lie in [`low`, `high`]: outside, the float format itself ends.
+    Below `low` an unbiased operator stays unbiased with an absolute error below `low` an element;
+    above `high` values saturate and are counted.
     """
 
     bits: int

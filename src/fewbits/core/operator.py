@@ -22,10 +22,11 @@ Parts = tuple[npt.NDArray[np.uint8], ...]
 
 @dataclass(frozen=True, slots=True)
 class Operator(ABC):
-    """A lossy map of vectors to sections. Its fields are its parameters and all that reaches the wire.
+    """A lossy map of vectors to sections.
 
-    A subclass is one file in `fewbits/operators`: equal fields, equal operators, equal bytes. `code` is its
-    number on the wire, never reused; fields are numbered by position, so new ones go last, with a default.
+    Its fields are its parameters and all that reaches the wire. A subclass is one file in
+    `fewbits/operators`: equal fields, equal operators, equal bytes. `code` is its number on the
+    wire, never reused; fields are numbered by position, so new ones go last, with a default.
     """
 
     name: ClassVar[str]
@@ -41,7 +42,7 @@ class Operator(ABC):
 
     @abstractmethod
     def decode(self, parts: Parts, out: Vector, *, threads: int = 1) -> Tally:
-        """Read the sections into `out`; total: `DecodeError` for anything that `encode` cannot have written."""
+        """Read the sections into `out`; `DecodeError` for what `encode` cannot have written."""
 
     @abstractmethod
     def guarantee(self, d: int, format: Format = FLOAT32) -> Guarantee:
@@ -50,7 +51,7 @@ class Operator(ABC):
     def accumulate(
         self, parts: Parts, format: Format, totals: npt.NDArray[Any], *, threads: int = 1
     ) -> Tally:
-        """Add the decoded vector to `totals` (float64 for float64, else float32); operators may fuse this."""
+        """Add the decoded vector to `totals`, float64 for float64 and float32 for the others."""
         scratch = Vector(np.empty(totals.size, format.bits), format)
         tally = self.decode(parts, scratch, threads=threads)
         totals += to_float64(scratch.bits, format).astype(totals.dtype)

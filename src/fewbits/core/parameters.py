@@ -1,8 +1,9 @@
 """An operator's fields as text and on the wire.
 
-A field's annotation says its type: `Literal["a", "b"]` is a choice, `int` and `float` are numbers. On the wire a
-field is known by its position, a choice by its place in the `Literal`; a field at its default is left out in
-both forms. So a new field with a default, last, changes no old frame and no old spec.
+A field's annotation says its type: `Literal["a", "b"]` is a choice, `int` and `float` are numbers.
+On the wire a field is known by its position, a choice by its place in the `Literal`; a field at its
+default is left out in both forms. So a new field with a default, last, changes no old frame and no
+old spec.
 """
 
 import dataclasses
@@ -54,7 +55,7 @@ class Field:
 
 
 @cache
-def fields(cls: type) -> tuple[Field, ...]:
+def fields(cls: type[Any]) -> tuple[Field, ...]:
     """The fields of an operator class."""
     hints = get_type_hints(cls)
     return tuple(
@@ -69,10 +70,11 @@ def fields(cls: type) -> tuple[Field, ...]:
     )
 
 
-def to_text(value: Any) -> str:
+def to_text(value: object) -> str:
     """`key=value,…` of the fields that are not at their defaults."""
+    cls: type = type(value)
     chosen = (
-        (field.name, getattr(value, field.name), field.default) for field in fields(type(value))
+        (field.name, getattr(value, field.name), field.default) for field in fields(cls)
     )
     return ",".join(f"{name}={own}" for name, own, default in chosen if own != default)
 
@@ -96,17 +98,18 @@ def from_text(cls: type, text: str) -> dict[str, Any]:
     return given
 
 
-def to_wire(value: Any) -> tuple[Parameter, ...]:
+def to_wire(value: object) -> tuple[Parameter, ...]:
     """The parameters that are not at their defaults."""
+    cls: type = type(value)
     return tuple(
         Parameter(field.number, field.type, field.to_wire(getattr(value, field.name)))
-        for field in fields(type(value))
+        for field in fields(cls)
         if getattr(value, field.name) != field.default
     )
 
 
 def from_wire(cls: type, parameters: tuple[Parameter, ...]) -> dict[str, Any]:
-    """Keyword arguments for `cls`; refuses unknown numbers, other types and defaults that are spelled out."""
+    """Keyword arguments for `cls`; refuses what `to_wire` cannot have written."""
     known = {field.number: field for field in fields(cls)}
     given: dict[str, Any] = {}
     for parameter in parameters:

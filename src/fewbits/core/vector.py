@@ -1,7 +1,7 @@
 """A flat vector as bit patterns, and the way from and to the arrays that users have.
 
-Operators see bits only, so bfloat16 needs no package and no value passes through another format unseen.
-torch is never imported here: a tensor can only come from a program that already has.
+Operators see bits only, so bfloat16 needs no package and no value passes through another format
+unseen. torch is never imported here: a tensor can only come from a program that already has.
 """
 
 import sys
@@ -40,7 +40,7 @@ def is_tensor(x: object) -> bool:
 
 
 def from_array(x: object) -> tuple[Vector, tuple[int, ...]]:
-    """The values of an array or a CPU tensor in C order, without a copy where it is contiguous, and its shape."""
+    """The values of an array or CPU tensor in C order, uncopied if contiguous, and its shape."""
     array, name = _tensor_bits(x) if is_tensor(x) else _array_bits(x)
     format = BY_NAME.get(name)
     if format is None:
@@ -68,11 +68,12 @@ def new_tensor(format: Format, shape: tuple[int, ...]) -> tuple[Any, Vector]:
 
 
 def existing(out: object, format: Format, shape: tuple[int, ...]) -> Vector:
-    """The vector of an array or tensor that the caller gave; it must be contiguous, writable and fit."""
+    """The vector of the caller's array or tensor, which must be contiguous, writable and fit."""
     array, name = _tensor_bits(out) if is_tensor(out) else _array_bits(out, role="out")
     if name != format.name or tuple(array.shape) != shape:
         raise SpecError(
-            f"out has dtype {name} and shape {tuple(array.shape)}, the frame holds {format.name} {shape}"
+            f"out has dtype {name} and shape {tuple(array.shape)}, "
+            f"the frame holds {format.name} {shape}"
         )
     if not (array.flags.c_contiguous and array.flags.writeable):
         raise SpecError("out must be contiguous and writable")
@@ -118,13 +119,15 @@ def _writable_bits(tensor: Any, format: Format) -> Bits:
     return array.reshape(-1).view(format.bits)
 
 
-def _numpy_dtype(format: Format) -> npt.DTypeLike:
+def _numpy_dtype(format: Format) -> np.dtype[Any]:
     if format != BFLOAT16:
         return np.dtype(format.name)
     try:
         import ml_dtypes
     except ImportError as error:
         raise MissingExtraError(
-            "a bfloat16 result needs ml_dtypes (pip install ml_dtypes) or, with torch imported, to='torch'"
+            "a bfloat16 result needs ml_dtypes (pip install ml_dtypes), "
+            "or to='torch' with torch imported"
         ) from error
-    return np.dtype(ml_dtypes.bfloat16)
+    dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return dtype

@@ -1,1 +1,1 @@
-"""Arithmetic on flat arrays: `reference` is the specification in NumPy, `native` gives the same bits fast."""
+"""Arithmetic on flat arrays: `reference` specifies it in NumPy, `native` gives the same bits."""

@@ -1,8 +1,10 @@
-"""The kernels of the native core on flat arrays of bits, split over threads: the bits of `reference`."""
+"""The native kernels on flat arrays of bits, split over threads: the bits of `reference`."""
 
-from typing import NamedTuple
+from ctypes import Array
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from fewbits import _native
 from fewbits.kernels import parallel
@@ -69,7 +71,7 @@ def natural_decode(
 
 
 def natural_accumulate(
-    planes: tuple[Bytes, Bytes], format: Format, totals: np.ndarray, *, threads: int = 1
+    planes: tuple[Bytes, Bytes], format: Format, totals: npt.NDArray[Any], *, threads: int = 1
 ) -> Tally:
     """Add the decoded vector to `totals`: float64 for float64, otherwise float32."""
     expected = np.float64 if format.itemsize == 8 else np.float32
@@ -97,8 +99,8 @@ def cast(bits: Bits, source: Format, target: Format, out: Bits, *, threads: int 
 
 
 def _units(
-    values: np.ndarray, format: Format, planes: tuple[Bytes, Bytes], piece: slice, key: bytes
-) -> "_native.ctypes.Array[_native.NaturalUnit]":
+    values: npt.NDArray[Any], format: Format, planes: tuple[Bytes, Bytes], piece: slice, key: bytes
+) -> "Array[_native.NaturalUnit]":
     """The one-unit table of a slice, with the parts of the planes that belong to it."""
     start, stop = piece.start, piece.stop
     exponents = planes[0][packed_size(start, format.exponent) : packed_size(stop, format.exponent)]

@@ -1,9 +1,10 @@
-"""A few threads over disjoint slices of one vector. The bytes never depend on how many there are."""
+"""A few threads over disjoint slices of a vector; the bytes never depend on their number."""
 
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import pairwise
 from typing import TypeVar
 
 GRAIN = (
@@ -23,10 +24,10 @@ def available_threads() -> int:
 
 
 def slices(count: int, threads: int) -> list[slice]:
-    """[0, count) in at most `threads` contiguous pieces of about equal size, cut at multiples of the grain."""
+    """[0, count) in at most `threads` pieces of about equal size, cut at multiples of the grain."""
     pieces = max(1, min(threads, count // WORTHWHILE))
     cuts = [count * piece // pieces // GRAIN * GRAIN for piece in range(pieces)] + [count]
-    return [slice(start, stop) for start, stop in zip(cuts, cuts[1:], strict=False)]
+    return [slice(start, stop) for start, stop in pairwise(cuts)]
 
 
 def run(work: Callable[[slice], Result], count: int, threads: int) -> list[Result]:
@@ -45,6 +46,6 @@ def run(work: Callable[[slice], Result], count: int, threads: int) -> list[Resul
 
 
 @cache
-def _pool(process: int) -> ThreadPoolExecutor:
+def _pool(_process: int) -> ThreadPoolExecutor:
     """Made at first use, and anew in a forked child, which inherits no threads."""
     return ThreadPoolExecutor(max_workers=max(1, available_threads()), thread_name_prefix="fewbits")

@@ -1,7 +1,7 @@
 """The kernels in NumPy: slow, short, and the specification. Native code must give the same bits.
 
-Vectors come as arrays of bit patterns (see `formats`), so that formats which NumPy does not have are no
-special case. Counts of saturated and non-finite values are returned as plain integers.
+Vectors come as arrays of bit patterns (see `formats`), so that formats which NumPy does not have
+are no special case. Counts of saturated and non-finite values are returned as plain integers.
 """
 
 from typing import NamedTuple
@@ -37,7 +37,7 @@ def crc32c(data: bytes, crc: int = 0) -> int:
 
 
 def pack(codes: Codes, width: int) -> Bytes:
-    """Codes of `width` bits one after the other, least significant bit first, padded with zeros to a byte."""
+    """Codes of `width` bits, least significant bit first, padded with zeros to a byte."""
     bits = (codes[:, None] >> np.arange(width, dtype=np.uint16)) & np.uint16(1)
     return np.packbits(bits.astype(np.uint8).ravel(), bitorder="little")
 
@@ -55,7 +55,7 @@ def unpack(packed: Bytes, width: int, bound: int, count: int) -> Codes:
 
 
 def draws(rng: Rng, first: int, count: int, format: Format) -> npt.NDArray[np.uint64]:
-    """A uniform number of `format.mantissa` bits for each element: the top bits of one word, or of two."""
+    """A uniform number of mantissa size for each element: the top bits of one word, or of two."""
     if format.mantissa <= 32:
         return rng.words(first, count).astype(np.uint64) >> np.uint64(32 - format.mantissa)
     pairs = rng.words(2 * first, 2 * count).reshape(count, 2).astype(np.uint64)
@@ -63,10 +63,10 @@ def draws(rng: Rng, first: int, count: int, format: Format) -> npt.NDArray[np.ui
 
 
 def natural(bits: Bits, format: Format, rng: Rng | None, first: int = 0) -> Natural:
-    """Round to signed powers of two: at random with exact probabilities, or to the nearest if `rng` is None.
+    """Round to signed powers of two, at random or, if `rng` is None, to the nearest.
 
-    Adding a uniform number of mantissa size to the magnitude carries into the exponent with probability
-    $M / 2^m$, which is the rounding. To the nearest, ties go to the smaller magnitude.
+    Adding a uniform number of mantissa size to the magnitude carries into the exponent with
+    probability $M / 2^m$, which is the rounding. To the nearest, ties go to the smaller magnitude.
     """
     magnitude = bits.astype(np.uint64) & np.uint64(format.sign - 1)
     negative = (bits & bits.dtype.type(format.sign)) != 0
@@ -99,13 +99,15 @@ def to_float64(bits: Bits, format: Format) -> npt.NDArray[np.float64]:
     if format == BFLOAT16:
         return to_float64(bits.astype(np.uint32) << np.uint32(16), FLOAT32)
     float_dtype = {FLOAT16: np.float16, FLOAT32: np.float32, FLOAT64: np.float64}[format]
-    return bits.view(float_dtype).astype(np.float64)
+    with np.errstate(invalid="ignore"):  # signalling NaNs are welcome
+        return bits.view(float_dtype).astype(np.float64)
 
 
 def cast(bits: Bits, source: Format, target: Format) -> tuple[Bits, int, int]:
-    """Convert, rounding to nearest even once; finite values stay finite; returns bits, saturated, nonfinite.
+    """Convert, rounding to nearest even once: the bits, and how many saturated or are not finite.
 
-    A copy where the formats are equal, NaN payloads included; otherwise every NaN becomes the quiet one.
+    Finite values stay finite. A copy where the formats are equal, NaN payloads included; otherwise
+    every NaN becomes the quiet one.
     """
     values = to_float64(bits, source)
     finite = np.isfinite(values)
@@ -128,10 +130,10 @@ def cast(bits: Bits, source: Format, target: Format) -> tuple[Bits, int, int]:
 
 
 def _rounded(values: npt.NDArray[np.float64], target: Format) -> npt.NDArray[np.uint64]:
-    """Bits of the nearest value of a narrower format, ties to even; overflow shows as infinity or above.
+    """Bits of the nearest value of a narrower format, ties to even; overflow shows as infinity.
 
-    On the target's grid, whose spacing is $2^{e - m}$ down to the smallest normal exponent, NumPy's `rint`
-    rounds ties to even; scaling by a power of two is exact.
+    On the target's grid, whose spacing is $2^{e - m}$ down to the smallest normal exponent, NumPy's
+    `rint` rounds ties to even; scaling by a power of two is exact.
     """
     magnitude = np.abs(values)
     _, exponent = np.frexp(magnitude)
@@ -140,4 +142,5 @@ def _rounded(values: npt.NDArray[np.float64], target: Format) -> npt.NDArray[np.
     base = (exponent + target.bias - 1).astype(np.uint64) << np.uint64(target.mantissa)
     sign = np.signbit(values).astype(np.uint64) * np.uint64(target.sign)
     finite_bits = np.where(steps == 0, np.uint64(0), base + steps)
-    return np.minimum(finite_bits, np.uint64(target.infinity)) | sign
+    bits: npt.NDArray[np.uint64] = np.minimum(finite_bits, np.uint64(target.infinity)) | sign
+    return bits

@@ -1,11 +1,12 @@
 r"""float16: round every value to IEEE binary16, half of float32's bits.
 
-For magnitudes in the normal range $[2^{-14}, 65504]$, rounding to nearest (ties to even) is off by at most half a unit
-in the last of 11 bits:
+For magnitudes in the normal range $[2^{-14}, 65504]$, rounding to nearest (ties to even) is off by
+at most half a unit in the last of 11 bits:
 $$ |C(x)_i - x_i| \le 2^{-11} |x_i|, \qquad \|C(x) - x\|^2 \le 2^{-22} \|x\|^2 . $$
-Tight just above a power of two. Deterministic, so biased. Below $2^{-14}$ the grid stops shrinking (absolute error at
-most $2^{-25}$, and magnitudes up to $2^{-25}$ become 0): gradients often live there. Finite magnitudes from 65520 on
-become 65504 and are counted, never infinite. A baseline: what torch's `fp16_compress_hook` sends.
+Tight just above a power of two. Deterministic, so biased. Below $2^{-14}$ the grid stops shrinking
+(absolute error at most $2^{-25}$, and magnitudes up to $2^{-25}$ become 0): gradients often live
+there. Finite magnitudes from 65520 on become 65504 and are counted, never infinite. A baseline:
+what torch's `fp16_compress_hook` sends.
 """
 
 from dataclasses import dataclass

@@ -2,9 +2,9 @@ r"""Identity: every value as it is.
 
 $$ C(x) = x, \qquad \omega = 0 . $$
 
-The baseline that loses nothing and saves nothing; also how tensors travel that are too small to be worth
-compressing. Bits are kept exactly: −0, subnormal numbers and, with `nonfinite="carry"`, infinities and the payloads
-of NaN.
+The baseline that loses nothing and saves nothing; also how tensors travel that are too small to be
+worth compressing. Bits are kept exactly: −0, subnormal numbers and, with `nonfinite="carry"`,
+infinities and the payloads of NaN.
 """
 
 from dataclasses import dataclass

@@ -1,23 +1,26 @@
 r"""Natural compression: every value becomes a signed power of two, chosen at random without bias.
 
-For $t \ne 0$ with $2^a \le |t| < 2^{a+1}$,
+$C(0) = 0$; for $2^a \le |t| < 2^{a+1}$,
 $$ C(t) = \begin{cases} \operatorname{sign}(t)\,2^{a+1} & \text{with probability } |t|/2^a - 1, \\
-                        \operatorname{sign}(t)\,2^{a}   & \text{otherwise,} \end{cases} \qquad C(0) = 0, $$
+                        \operatorname{sign}(t)\,2^{a}   & \text{otherwise,} \end{cases} $$
 $$ E\,C(x) = x, \qquad E\|C(x) - x\|^2 \le \tfrac18 \|x\|^2 . $$
-Tight at $|t| = \tfrac43 2^a$; zero at powers of two; about 0.082 on Gaussian vectors. The variance of one value is
-exactly $(|t| - 2^a)(2^{a+1} - |t|)$. On the bits of a float with an $m$-bit mantissa $M$ the probability is $M / 2^m$,
-drawn exactly: $m$ random bits are added to the magnitude and the carry into the exponent is the rounding.
+Tight at $|t| = \tfrac43 2^a$; zero at powers of two; about 0.082 on Gaussian vectors. The variance
+of one value is exactly $(|t| - 2^a)(2^{a+1} - |t|)$. On the bits of a float with an $m$-bit
+mantissa $M$ the probability is $M / 2^m$, drawn exactly: $m$ random bits are added to the magnitude
+and the carry into the exponent is the rounding.
 
-What travels is the sign and the exponent: 9 bits for float32 and bfloat16, 12 for float64, 6 for float16. (The paper
-counts 5.82× for float64; that drops the sign bit, 64/12 = 5.33×.)
+What travels is the sign and the exponent: 9 bits for float32 and bfloat16, 12 for float64, 6 for
+float16. (The paper counts 5.82× for float64; that drops the sign bit, 64/12 = 5.33×.)
 
-`rounding=nearest` takes the nearer power of two (ties to the smaller): deterministic, biased, contractive,
+`rounding=nearest` takes the nearer power of two (ties to the smaller): deterministic, biased,
+contractive,
 $$ \|C(x) - x\|^2 \le \tfrac19 \|x\|^2 \quad\text{surely, tight at } |t| = \tfrac32 2^a . $$
 
-Ends of the range. Subnormal magnitudes $f\,2^{-126}$ round to 0 or $2^{-126}$, up with probability $f$: still unbiased,
-but their relative variance is $1/f - 1$, so $\omega$ holds from $2^{-126}$ up. Finite magnitudes above $2^{127}$ become
-$2^{127}$, a bias, and are counted. −0 becomes 0. With `nonfinite="carry"`, NaN and the infinities decode to NaN: nine
-bits cannot tell them apart. (Bounds for float32; other formats have their own exponents.)
+Ends of the range. Subnormal magnitudes $f\,2^{-126}$ round to 0 or $2^{-126}$, up with probability
+$f$: still unbiased, but their relative variance is $1/f - 1$, so $\omega$ holds from $2^{-126}$ up.
+Finite magnitudes above $2^{127}$ become $2^{127}$, a bias, and are counted. −0 becomes 0. With
+`nonfinite="carry"`, NaN and the infinities decode to NaN: nine bits cannot tell them apart. (Bounds
+for float32; other formats have their own exponents.)
 
 Reference: Horváth et al., *Natural Compression for Distributed Deep Learning* (2022), Theorem 3.
 """

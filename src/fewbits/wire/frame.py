@@ -1,7 +1,7 @@
 """One self-describing message: header, sections, checksum. `docs/format.md` explains every byte.
 
-Writing is here; reading is native (`native/frame.cpp`), so that one parser faces hostile bytes and the
-fuzzers. A frame fills its buffer exactly.
+Writing is here; reading is native (`native/frame.cpp`), so that one parser faces hostile bytes and
+the fuzzers. A frame fills its buffer exactly.
 """
 
 import math
@@ -107,7 +107,7 @@ def seal(frame: Buffer, threads: int = 1) -> None:
 
 
 def parse(data: Buffer, max_elements: int, threads: int = 1) -> Parsed:
-    """Read a frame that fills `data` exactly; `DecodeError` otherwise. Allocates nothing but the header."""
+    """Read a frame that fills `data` exactly; allocates nothing but the header."""
     status, raw, detail = _native.frame_parse(data, max_elements)
     if status != _native.OK:
         raise _refusal(status, detail)

@@ -1,7 +1,7 @@
-"""The kinds of section a frame may hold. Operators choose among them; nobody adds one without a wire version.
+"""The kinds of section a frame may hold: a closed set, a new one is a new wire version.
 
-A section turns one array into bytes and back. It knows its `count` and its bounds, and `read` accepts exactly
-what `write` can make.
+Operators choose among them. A section turns one array into bytes and back. It knows its `count` and
+its bounds, and `read` accepts exactly what `write` can make.
 """
 
 from abc import ABC, abstractmethod
