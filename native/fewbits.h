@@ -118,6 +118,33 @@ FEWBITS_API int fewbits_natural_accumulate(int dtype, fewbits_natural_unit *unit
 FEWBITS_API int fewbits_cast(int from, const void *input, size_t input_size, int to, void *output,
                              size_t output_size, size_t count, fewbits_tally *tally);
 
+/* One vector, or one chunk of it, and where its sections lie: a table of units of any kinds is one
+ * call. Sections have the sizes of the operator's layout, at any address. */
+enum fewbits_kind {
+    FEWBITS_NATURAL = 1, /* option: fewbits_rounding; sections: exponents, signs */
+    FEWBITS_CAST = 2     /* option: the section's fewbits_dtype; section: values */
+};
+
+typedef struct fewbits_unit {
+    uint8_t kind;
+    uint8_t dtype; /* of the values */
+    uint8_t option;
+    uint8_t reserved[5];
+    void *values;    /* read by encode, written by decode, added to by accumulate */
+    uint64_t count;  /* elements */
+    uint64_t first;  /* index of values[0] in the random stream */
+    uint32_t key[4]; /* the random stream, for encoders that draw */
+    uint8_t *sections[2];
+    uint64_t sizes[2];
+    fewbits_tally tally; /* written by every call */
+} fewbits_unit;
+
+/* All stop at the first unit that fails; `failed` then holds its index. */
+FEWBITS_API int fewbits_encode(fewbits_unit *units, size_t count, size_t *failed);
+FEWBITS_API int fewbits_decode(fewbits_unit *units, size_t count, size_t *failed);
+/* values += decoded; values are float64 if `dtype` is, else float32. */
+FEWBITS_API int fewbits_accumulate(fewbits_unit *units, size_t count, size_t *failed);
+
 #define FEWBITS_MAX_DIMENSIONS 32
 #define FEWBITS_MAX_STAGES 8
 #define FEWBITS_MAX_SECTIONS 16

@@ -56,6 +56,25 @@ class NaturalUnit(ctypes.Structure):
     tally: Tally
 
 
+_TALLY = np.dtype([("saturated", "<u8"), ("nonfinite", "<u8")])
+UNIT = np.dtype(
+    [
+        ("kind", "u1"),
+        ("dtype", "u1"),
+        ("option", "u1"),
+        ("reserved", "u1", 5),
+        ("values", "<u8"),
+        ("count", "<u8"),
+        ("first", "<u8"),
+        ("key", "V16"),
+        ("sections", "<u8", 2),
+        ("sizes", "<u8", 2),
+        ("tally", _TALLY),
+    ]
+)
+NATURAL, CAST = 1, 2
+
+
 class Parameter(ctypes.Structure):
     """One typed parameter of a stage, as it stands in the frame."""
 
@@ -126,6 +145,9 @@ def _load() -> ctypes.CDLL:
             c_int,
             [c_int, c_void_p, c_size_t, c_int, c_void_p, c_size_t, c_size_t, POINTER(Tally)],
         ),
+        "encode": (c_int, [c_void_p, c_size_t, POINTER(c_size_t)]),
+        "decode": (c_int, [c_void_p, c_size_t, POINTER(c_size_t)]),
+        "accumulate": (c_int, [c_void_p, c_size_t, POINTER(c_size_t)]),
         "frame_parse": (c_int, [c_void_p, c_size_t, c_uint64, POINTER(Frame), c_uint64 * 2]),
     }
     for function, (result, arguments) in signatures.items():
@@ -236,6 +258,27 @@ def cast(source: int, values: Array, target: int, out: Array) -> Tally:
     )
     _checked(status)
     return tally
+
+
+def run_units(direction: str, table: Array) -> None:
+    """Encode, decode or accumulate every unit of a table of `UNIT` rows, in order.
+
+    A `DecodeError` has the index of the bad row as its `unit`.
+    """
+    if table.dtype != UNIT:
+        raise RuntimeError(f"a table of units has dtype UNIT, got {table.dtype}")
+    failed = c_size_t()
+    function = {
+        "encode": _core.fewbits_encode,
+        "decode": _core.fewbits_decode,
+        "accumulate": _core.fewbits_accumulate,
+    }[direction]
+    status = function(address(table), table.size, byref(failed))
+    try:
+        _checked(status)
+    except DecodeError as error:
+        error.unit = failed.value
+        raise
 
 
 def frame_parse(data: Bytes, max_elements: int) -> tuple[int, Frame, tuple[int, int]]:

@@ -27,7 +27,9 @@ class EncodeError(FewbitsError, ValueError):
 
 
 class DecodeError(FewbitsError, ValueError):
-    """The bytes are not a frame."""
+    """The bytes are not a frame, or not what their sender should have sent."""
+
+    unit: int | None = None  # the bad row, where a table of units was decoded
 
 
 class VersionError(DecodeError):

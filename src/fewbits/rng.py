@@ -47,14 +47,14 @@ class Rng:
 
     def fork(self, *path: int | str) -> "Rng":
         """The stream named by `path` below this one, for instance `(step, rank, tensor, hop)`."""
-        key = self.key
+        rng = self
         for name in path:
-            tag = "s" if isinstance(name, str) else "i"
-            digest = blake2b(
-                f"{tag}{name}".encode(), key=key, digest_size=KEY_BYTES, person=b"fewbits"
-            )
-            key = digest.digest()
-        return Rng(key)
+            rng = Rng(rng.child_key(token(name)))
+        return rng
+
+    def child_key(self, token: bytes) -> bytes:
+        """The key of the stream that `token` names below this one: one step of `fork`."""
+        return blake2b(token, key=self.key, digest_size=KEY_BYTES, person=b"fewbits").digest()
 
     def words(self, first: int, count: int) -> npt.NDArray[np.uint32]:
         """Words `first` to `first + count - 1`: the specification that every native table meets."""
@@ -69,6 +69,11 @@ class Rng:
             x = _folded(x, 16) * MULTIPLY_1 + key_1
             x = _folded(x, 15) * MULTIPLY_2
             return _folded(x, 16)
+
+
+def token(name: int | str) -> bytes:
+    """A path's element as bytes; 1 and "1" differ."""
+    return f"{'s' if isinstance(name, str) else 'i'}{name}".encode()
 
 
 def _folded(x: npt.NDArray[np.uint32], shift: int) -> npt.NDArray[np.uint32]:

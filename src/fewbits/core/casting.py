@@ -34,6 +34,9 @@ class Cast(Operator):
             native.as_bits(values, self.target), self.target, out.format, out.bits, threads=threads
         )
 
+    def native(self, format: Format) -> tuple[int, int]:
+        return native.CAST, self.target.code
+
     def guarantee(self, d: int, format: Format = FLOAT32) -> Guarantee:
         bits = self.most_bits(d, format)
         exact = format.exponent <= self.target.exponent and format.mantissa <= self.target.mantissa

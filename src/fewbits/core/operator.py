@@ -57,6 +57,10 @@ class Operator(ABC):
         totals += to_float64(scratch.bits, format).astype(totals.dtype)
         return tally
 
+    def native(self, format: Format) -> tuple[int, int] | None:
+        """Kind and option of the native kernel that encodes a table of units, if there is one."""
+        return None
+
     @property
     def spec(self) -> str:
         """The canonical text form: defaults omitted, fields in order, shortest numbers."""

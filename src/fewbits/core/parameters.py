@@ -73,9 +73,7 @@ def fields(cls: type[Any]) -> tuple[Field, ...]:
 def to_text(value: object) -> str:
     """`key=value,…` of the fields that are not at their defaults."""
     cls: type = type(value)
-    chosen = (
-        (field.name, getattr(value, field.name), field.default) for field in fields(cls)
-    )
+    chosen = ((field.name, getattr(value, field.name), field.default) for field in fields(cls))
     return ",".join(f"{name}={own}" for name, own, default in chosen if own != default)
 
 

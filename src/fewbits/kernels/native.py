@@ -12,6 +12,7 @@ from fewbits.kernels.formats import Bits, Format
 from fewbits.rng import Rng
 
 Bytes = _native.Bytes
+NATURAL, CAST = _native.NATURAL, _native.CAST
 _NO_KEY = bytes(16)
 
 

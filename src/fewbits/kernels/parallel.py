@@ -31,11 +31,16 @@ def slices(count: int, threads: int) -> list[slice]:
 
 
 def run(work: Callable[[slice], Result], count: int, threads: int) -> list[Result]:
-    """`work` on every slice of [0, count), the last one in the calling thread; results in order."""
-    *others, last = slices(count, threads)
-    futures = [_pool(os.getpid()).submit(work, piece) for piece in others]
+    """`work` on every slice of [0, count); results in order."""
+    pieces = slices(count, threads)
+    return each(lambda number: work(pieces[number]), len(pieces))
+
+
+def each(work: Callable[[int], Result], count: int) -> list[Result]:
+    """`work` on 0 to `count - 1` at the same time, the last in the calling thread; in order."""
+    futures = [_pool(os.getpid()).submit(work, number) for number in range(count - 1)]
     try:
-        own = work(last)
+        own = work(count - 1)
     finally:
         # Wait for all before any error leaves: the others still write into the caller's buffers.
         errors = [future.exception() for future in futures]

@@ -42,5 +42,8 @@ class Identity(Operator):
             native.as_bits(values, out.format), out.format, out.format, out.bits, threads=threads
         )
 
+    def native(self, format: Format) -> tuple[int, int]:
+        return native.CAST, format.code
+
     def guarantee(self, d: int, format: Format = FLOAT32) -> Guarantee:
         return Guarantee(omega=0.0, bits=self.most_bits(d, format))

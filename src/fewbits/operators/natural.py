@@ -68,6 +68,9 @@ class Natural(Operator):
         exponents, signs = parts
         return native.natural_accumulate((exponents, signs), format, totals, threads=threads)
 
+    def native(self, format: Format) -> tuple[int, int]:
+        return native.NATURAL, int(self.rounding == "nearest")
+
     def guarantee(self, d: int, format: Format = FLOAT32) -> Guarantee:
         bits, low, high = (
             self.most_bits(d, format),

@@ -1,0 +1,175 @@
+// Tables of units: checks every size, then calls the kernels. One call serves a whole bucket.
+#include "fewbits.h"
+
+#include <bit>
+
+#include "kernels.h"
+
+static_assert(std::endian::native == std::endian::little,
+              "the kernels store words as the wire wants them");
+
+namespace fewbits {
+namespace {
+
+// Calls `use` with a value of the format's type; BAD_ARGUMENT for an unknown dtype.
+template <class Use> int with_format(int dtype, Use use) {
+    switch (dtype) {
+    case FEWBITS_FLOAT32:
+        return use(Float32{});
+    case FEWBITS_FLOAT64:
+        return use(Float64{});
+    case FEWBITS_FLOAT16:
+        return use(Float16{});
+    case FEWBITS_BFLOAT16:
+        return use(Bfloat16{});
+    default:
+        return FEWBITS_BAD_ARGUMENT;
+    }
+}
+
+size_t item_size(int dtype) {
+    return dtype == FEWBITS_FLOAT64 ? 8 : dtype == FEWBITS_FLOAT32 ? 4 : 2;
+}
+
+bool is_dtype(int dtype) { return dtype >= FEWBITS_FLOAT32 && dtype <= FEWBITS_BFLOAT16; }
+
+int cast(int from, const void *values, int to, void *result, size_t count, fewbits_tally &tally) {
+    const auto run = [&]<class From, class To>(void (*kernel)(In<From>, Out<To>, fewbits_tally &)) {
+        kernel(input<From>(values, count), output<To>(result, count), tally);
+        return FEWBITS_OK;
+    };
+    if (from == to) {
+        return with_format(from, [&]<class F>(F) -> int { return run(kernels().of<F>().copy); });
+    }
+    if (from == FEWBITS_FLOAT32 && to == FEWBITS_FLOAT16) {
+        return run(kernels().float32_to_float16);
+    }
+    if (from == FEWBITS_FLOAT32 && to == FEWBITS_BFLOAT16) {
+        return run(kernels().float32_to_bfloat16);
+    }
+    if (from == FEWBITS_FLOAT16 && to == FEWBITS_FLOAT32) {
+        return run(kernels().float16_to_float32);
+    }
+    if (from == FEWBITS_BFLOAT16 && to == FEWBITS_FLOAT32) {
+        return run(kernels().bfloat16_to_float32);
+    }
+    cast_any(from, values, to, result, count, tally);
+    return FEWBITS_OK;
+}
+
+// Sections whose sizes are those of the unit's layout.
+bool fits(const fewbits_unit &unit, int widths_first, int widths_second) {
+    return unit.count <= SIZE_MAX / 16 && unit.sizes[0] == packed_size(unit.count, widths_first) &&
+           unit.sizes[1] == packed_size(unit.count, widths_second);
+}
+
+enum class Direction { encode, decode, accumulate };
+
+template <class F> int natural(fewbits_unit &unit, Direction direction) {
+    if (unit.option > FEWBITS_NEAREST) {
+        return FEWBITS_BAD_ARGUMENT;
+    }
+    if (!fits(unit, F::exponent, 1)) {
+        return FEWBITS_BAD_SIZE;
+    }
+    using Bits = typename F::Bits;
+    using Total = typename FormatKernels<F>::Total;
+    const auto &kernel = kernels().of<F>();
+    const Bytes exponents = {unit.sections[0], unit.sizes[0]};
+    const Bytes signs = {unit.sections[1], unit.sizes[1]};
+    switch (direction) {
+    case Direction::encode: {
+        const Stream stream = {{unit.key[0], unit.key[1], unit.key[2], unit.key[3]}, unit.first};
+        kernel.natural_encode(input<Bits>(unit.values, unit.count), stream,
+                              static_cast<fewbits_rounding>(unit.option), exponents, signs,
+                              unit.tally);
+        return FEWBITS_OK;
+    }
+    case Direction::decode:
+        return kernel.natural_decode(exponents, signs, output<Bits>(unit.values, unit.count),
+                                     unit.tally);
+    default:
+        return kernel.natural_accumulate(exponents, signs, output<Total>(unit.values, unit.count),
+                                         unit.tally);
+    }
+}
+
+// totals += values of any format, by blocks that stay in the first cache.
+int accumulate_cast(fewbits_unit &unit) {
+    constexpr size_t block = 1024;
+    const int wide = unit.dtype == FEWBITS_FLOAT64 ? FEWBITS_FLOAT64 : FEWBITS_FLOAT32;
+    const size_t item = item_size(unit.option);
+    for (size_t start = 0; start < unit.count; start += block) {
+        const size_t count = unit.count - start < block ? unit.count - start : block;
+        double scratch[block]; // room for either format
+        const int status =
+            cast(unit.option, unit.sections[0] + start * item, wide, scratch, count, unit.tally);
+        if (status != FEWBITS_OK) {
+            return status;
+        }
+        const auto add = [&]<class Total>(Total) {
+            const auto totals =
+                output<Total>(static_cast<char *>(unit.values) + start * sizeof(Total), count);
+            const auto terms = input<Total>(scratch, count);
+            for (size_t i = 0; i < count; ++i) {
+                totals[i] = totals[i] + terms[i];
+            }
+        };
+        wide == FEWBITS_FLOAT64 ? add(double{}) : add(float{});
+    }
+    return FEWBITS_OK;
+}
+
+int cast_unit(fewbits_unit &unit, Direction direction) {
+    if (!is_dtype(unit.option) || !is_dtype(unit.dtype)) {
+        return FEWBITS_BAD_ARGUMENT;
+    }
+    if (!fits(unit, static_cast<int>(8 * item_size(unit.option)), 0)) {
+        return FEWBITS_BAD_SIZE;
+    }
+    switch (direction) {
+    case Direction::encode:
+        return cast(unit.dtype, unit.values, unit.option, unit.sections[0], unit.count, unit.tally);
+    case Direction::decode:
+        return cast(unit.option, unit.sections[0], unit.dtype, unit.values, unit.count, unit.tally);
+    default:
+        return accumulate_cast(unit);
+    }
+}
+
+int each(fewbits_unit *units, size_t count, size_t *failed, Direction direction) {
+    for (size_t i = 0; i < count; ++i) {
+        fewbits_unit &unit = units[i];
+        unit.tally = {0, 0};
+        int status = FEWBITS_BAD_ARGUMENT;
+        if (unit.kind == FEWBITS_NATURAL) {
+            status = with_format(unit.dtype,
+                                 [&]<class F>(F) -> int { return natural<F>(unit, direction); });
+        } else if (unit.kind == FEWBITS_CAST) {
+            status = cast_unit(unit, direction);
+        }
+        if (status != FEWBITS_OK) {
+            *failed = i;
+            return status;
+        }
+    }
+    return FEWBITS_OK;
+}
+
+} // namespace
+} // namespace fewbits
+
+extern "C" {
+
+int fewbits_encode(fewbits_unit *units, size_t count, size_t *failed) {
+    return fewbits::each(units, count, failed, fewbits::Direction::encode);
+}
+
+int fewbits_decode(fewbits_unit *units, size_t count, size_t *failed) {
+    return fewbits::each(units, count, failed, fewbits::Direction::decode);
+}
+
+int fewbits_accumulate(fewbits_unit *units, size_t count, size_t *failed) {
+    return fewbits::each(units, count, failed, fewbits::Direction::accumulate);
+}
+}

@@ -1,0 +1,82 @@
+"""From DDP's buckets to units of compression: names, operators, chunks."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fewbits.core.operator import Operator
+from fewbits.operators.identity import Identity
+from fewbits.policy import Choice, Exact, Policy, choose
+from fewbits.schemes.units import Unit, chunks
+
+
+@dataclass(slots=True)
+class Names:
+    """Parameter names: the model's, or else the order in which DDP first showed them.
+
+    That order is the same on every rank and for every bucket size, so it is as stable as a name.
+    """
+
+    known: dict[Any, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, named: Iterable[tuple[str, Any]]) -> "Names":
+        """The names of a model's parameters."""
+        return cls({parameter: name for name, parameter in named})
+
+    def __call__(self, parameter: Any) -> str:
+        """The parameter's name, for ever."""
+        return self.known.setdefault(parameter, f"#{len(self.known)}")
+
+
+@dataclass(slots=True)
+class Planner:
+    """Decides once for each parameter how it travels, and remembers why."""
+
+    worker: Operator
+    master: Operator
+    policy: Policy
+    names: Names
+    choices: dict[str, Choice] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    def units(self, parameters: Sequence[Any]) -> list[Unit]:
+        """The units of a bucket that holds `parameters` one after the other."""
+        units: list[Unit] = []
+        start = 0
+        for parameter in parameters:
+            name, count = self.names(parameter), parameter.numel()
+            worker, master = self.operators(name, tuple(parameter.shape))
+            units += chunks(name, start, count, worker, master)
+            start += count
+        return units
+
+    def operators(self, name: str, shape: tuple[int, ...]) -> tuple[Operator, Operator]:
+        """Worker's and master's operator for a parameter."""
+        if name not in self.choices:
+            self.choices[name] = choose(self.policy, name, shape, self.worker)
+            size = 1
+            for extent in shape:
+                size *= extent
+            self.sizes[name] = size
+        choice = self.choices[name]
+        if choice == Identity():
+            choice = self.choices[name] = Exact("identity")
+        if isinstance(choice, Exact):
+            return Identity(), Identity()
+        if choice == self.worker:
+            return self.worker, self.master
+        return choice, choice if choice.guarantee(1).unbiased else self.master
+
+    def exact(self) -> dict[str, int]:
+        """Elements that travel as they are, by reason."""
+        counts: Counter[str] = Counter()
+        for name, choice in self.choices.items():
+            if isinstance(choice, Exact):
+                counts[choice.reason] += self.sizes[name]
+        return dict(counts)
+
+    def elements(self) -> int:
+        """All elements seen so far."""
+        return sum(self.sizes.values())

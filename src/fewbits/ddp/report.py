@@ -1,0 +1,69 @@
+"""What compression did to a training run, measured on this rank."""
+
+from dataclasses import asdict, dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Figures of one rank since the start.
+
+    Bytes are what it sent; `plain_bytes` is what an uncompressed ring all-reduce would have sent.
+    """
+
+    worker: str
+    master: str
+    scheme: str
+    ranks: int
+    steps: int
+    payload_bytes: int
+    header_bytes: int
+    plain_bytes: int
+    codec_seconds: float
+    wire_seconds: float
+    elements: int
+    compressed_elements: int
+    exact: dict[str, int] = field(default_factory=dict)
+    saturated: int = 0
+    nonfinite_steps: int = 0
+    skipped_steps: int = 0
+
+    @property
+    def ratio(self) -> float:
+        """How many times fewer bytes than plain all-reduce."""
+        sent = self.payload_bytes + self.header_bytes
+        return self.plain_bytes / sent if sent else 1.0
+
+    @property
+    def compressed_share(self) -> float:
+        """The share of the elements that went through the lossy operator."""
+        return self.compressed_elements / self.elements if self.elements else 0.0
+
+    def as_dict(self) -> dict[str, object]:
+        """All figures, for JSON."""
+        return asdict(self) | {"ratio": self.ratio, "compressed_share": self.compressed_share}
+
+    def __str__(self) -> str:
+        if self.ranks == 1:
+            return "one rank: nothing is sent, so nothing is compressed"
+        steps = max(self.steps, 1)
+        operators = f"worker {self.worker}, master {self.master}"
+        sent, headers = self.payload_bytes / 1e6, self.header_bytes / 1e6
+        plain = f"{self.ratio:.2f}× less than plain all-reduce ({self.plain_bytes / 1e6:,.2f} MB)"
+        codec, wire = 1e3 * self.codec_seconds / steps, 1e3 * self.wire_seconds / steps
+        share = 100 * self.compressed_share
+        lines = [
+            f"{self.scheme}, {operators}, {self.ranks} ranks, {self.steps} steps",
+            f"sent        {sent:,.2f} MB + {headers:,.3f} MB headers, {plain}",
+            f"a step      codec {codec:.2f} ms, wire and waiting {wire:.2f} ms",
+            f"compressed  {share:.2f} % of {self.elements:,} elements",
+        ]
+        lines += [
+            f"exact       {count:,} elements: {reason}" for reason, count in self.exact.items()
+        ]
+        if self.saturated:
+            lines.append(f"saturated   {self.saturated:,} values")
+        if self.nonfinite_steps:
+            lines.append(
+                f"not finite  {self.nonfinite_steps} steps, {self.skipped_steps} of them skipped"
+            )
+        return "\n".join(lines)

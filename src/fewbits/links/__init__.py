@@ -1,0 +1,1 @@
+"""The only users of torch.distributed and of sockets."""

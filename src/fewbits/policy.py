@@ -1,0 +1,93 @@
+"""Which operator for which tensor: values that compose.
+
+A policy is called with a parameter's name and shape and answers `Operator`, or `Exact` with the
+reason why the tensor travels as it is. `None` from a user's own function also means exact.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from fewbits.core.operator import Operator
+from fewbits.errors import SpecError
+from fewbits.registry import operator
+
+SMALL = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """The tensor is sent exactly, because of `reason`."""
+
+    reason: str
+
+
+Choice = Operator | Exact
+Policy = Callable[[str, tuple[int, ...]], Operator | Exact | str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """Compress matrices and larger; send vectors (biases, norms) and small tensors exactly.
+
+    One-dimensional parameters are few and suffer most from noise; below `small` elements a tensor
+    is not worth its overhead.
+    """
+
+    small: int = SMALL
+
+    def __call__(self, name: str, shape: tuple[int, ...]) -> Exact | None:
+        """Why the tensor goes exact, or None if it may be compressed."""
+        if len(shape) <= 1:
+            return Exact("one-dimensional")
+        if math.prod(shape) < self.small:
+            return Exact(f"under {self.small} elements")
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class ByName:
+    """The first pattern that matches the name decides; `exact` sends the tensor as it is.
+
+    >>> rules = ByName({"*.bias": "exact", "head.*": "bfloat16"})
+    >>> rules("layer.bias", (10,))
+    Exact(reason='named')
+    """
+
+    rules: Mapping[str, str | Operator] = field(default_factory=dict)
+
+    def __call__(self, name: str, shape: tuple[int, ...]) -> Operator | Exact | None:
+        """The operator of the first matching rule."""
+        for pattern, spec in self.rules.items():
+            if fnmatchcase(name, pattern):
+                return Exact("named") if spec == "exact" else operator(spec)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The first policy that has an answer decides."""
+
+    policies: tuple[Policy, ...]
+
+    def __call__(self, name: str, shape: tuple[int, ...]) -> Operator | Exact | str | None:
+        """The first answer that is not None."""
+        for policy in self.policies:
+            choice = policy(name, shape)
+            if choice is not None:
+                return choice
+        return None
+
+
+def choose(policy: Policy, name: str, shape: tuple[int, ...], otherwise: Operator) -> Choice:
+    """The operator for one tensor: the policy's answer, or `otherwise` where it has none."""
+    choice = policy(name, shape)
+    if choice is None:
+        return otherwise
+    if isinstance(choice, str):
+        return Exact("policy") if choice == "exact" else operator(choice)
+    if isinstance(choice, Operator | Exact):
+        return choice
+    kind = type(choice).__name__
+    raise SpecError(f"the policy answered {kind} for {name!r}: expected an operator, Exact or None")

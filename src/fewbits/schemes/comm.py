@@ -1,0 +1,77 @@
+"""What a scheme needs of a network: point-to-point exchange of bytes among ranks.
+
+`LocalComm` connects threads of one process, for tests and simulation; `fewbits.links` has the real
+one.
+"""
+
+import queue
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from fewbits.errors import PeerError
+
+Buffer = npt.NDArray[np.uint8]
+
+
+class Comm(Protocol):
+    """A group of `size` ranks, of which this is `rank`."""
+
+    @property
+    def rank(self) -> int:
+        """The number of this rank."""
+
+    @property
+    def size(self) -> int:
+        """How many ranks there are."""
+
+    def exchange(
+        self, outgoing: Sequence[Buffer | None], incoming: Sequence[Buffer | None]
+    ) -> None:
+        """Send `outgoing[r]` to rank r and fill `incoming[r]` from it; None and own are skipped.
+
+        Both sides must agree on the lengths. `PeerError` names the ranks that failed or did not
+        answer in time.
+        """
+
+
+class LocalComm:
+    """Ranks as threads of this process."""
+
+    def __init__(
+        self, rank: int, mailboxes: "list[list[queue.SimpleQueue[bytes]]]", timeout: float
+    ) -> None:
+        self.rank = rank
+        self.size = len(mailboxes)
+        self.timeout = timeout
+        self._mailboxes = mailboxes  # [receiver][sender]
+
+    @classmethod
+    def group(cls, size: int, timeout: float = 60.0) -> "list[LocalComm]":
+        """All ranks of a new group."""
+        mailboxes = [[queue.SimpleQueue[bytes]() for _ in range(size)] for _ in range(size)]
+        return [cls(rank, mailboxes, timeout) for rank in range(size)]
+
+    def exchange(
+        self, outgoing: Sequence[Buffer | None], incoming: Sequence[Buffer | None]
+    ) -> None:
+        """Send to and receive from the other threads."""
+        for receiver, data in enumerate(outgoing):
+            if data is not None and receiver != self.rank:
+                self._mailboxes[receiver][self.rank].put(data.tobytes())
+        missing = []
+        for sender, buffer in enumerate(incoming):
+            if buffer is None or sender == self.rank:
+                continue
+            try:
+                received = self._mailboxes[self.rank][sender].get(timeout=self.timeout)
+            except queue.Empty:
+                missing.append(sender)
+                continue
+            if len(received) != buffer.size:
+                raise PeerError(f"rank {sender} sent {len(received)} bytes, not {buffer.size}")
+            buffer[:] = np.frombuffer(received, np.uint8)
+        if missing:
+            raise PeerError(f"no answer from ranks {missing} within {self.timeout:g} s")

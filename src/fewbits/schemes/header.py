@@ -1,0 +1,122 @@
+"""The fixed header before every payload: a fault is an error on every rank at once.
+
+Without it a rank that fails, skips a collective or runs another configuration is a hang, an abort
+of the process or silent drift. With it every rank learns in the same exchange what the others are
+about to send.
+"""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from fewbits.errors import DisagreementError, EncodeError, PeerError
+from fewbits.schemes.comm import Buffer, Comm
+
+_STRUCT = struct.Struct("<4sHHQQQQIQQQ184s")
+SIZE = _STRUCT.size
+_MAGIC = b"fwbh"
+_VERSION = 1
+_TEXT = 184
+
+
+class Status(IntEnum):
+    """What a rank says of itself."""
+
+    FINE = 0
+    FAILED = 1
+    NOT_FINITE = 2
+
+
+class Phase(IntEnum):
+    """Where in a step the ranks are."""
+
+    CONFIGURE = 0
+    FIRST_HOP = 1
+    SECOND_HOP = 2
+    COMMIT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A rank's word before its payload. `plan` is a digest of what all ranks must agree on."""
+
+    phase: Phase
+    step: int
+    sequence: int
+    plan: int
+    status: Status = Status.FINE
+    length: int = 0
+    crc: int = 0
+    nonfinite: int = 0
+    saturated: int = 0
+    text: str = ""
+
+    def encode(self) -> Buffer:
+        """The header's bytes."""
+        text = self.text.encode()[:_TEXT]
+        packed = _STRUCT.pack(
+            _MAGIC, _VERSION, self.status, self.phase, self.step, self.sequence, self.plan,
+            self.crc, self.length, self.nonfinite, self.saturated, text,
+        )  # fmt: skip
+        return np.frombuffer(bytearray(packed), np.uint8)
+
+    @classmethod
+    def decode(cls, data: Buffer, rank: int) -> "Header":
+        """The header in `data`, which `rank` sent."""
+        magic, version, *fields = _STRUCT.unpack(data.tobytes())
+        status, phase, step, sequence, plan, crc, length, nonfinite, saturated, text = fields
+        if magic != _MAGIC or version != _VERSION:
+            raise DisagreementError(f"rank {rank} does not speak this version of the protocol")
+        try:
+            known = Phase(phase), Status(status)
+        except ValueError:
+            raise DisagreementError(f"rank {rank} sent a header that makes no sense") from None
+        message = text.rstrip(b"\0").decode(errors="replace")
+        return cls(
+            known[0], step, sequence, plan, known[1], length, crc, nonfinite, saturated, message
+        )
+
+
+def exchange(comm: Comm, headers: Sequence[Header]) -> list[Header]:
+    """Send `headers[r]` to rank r and return every rank's header to us, our own at our place.
+
+    Raises on every rank in the same exchange: `PeerError` if a rank failed (or `EncodeError` if it
+    met values that are not finite and may not send them), `DisagreementError` if it is elsewhere or
+    runs something else.
+    """
+    received = [np.empty(SIZE, np.uint8) for _ in range(comm.size)]
+    comm.exchange([header.encode() for header in headers], received)
+    own = headers[comm.rank]
+    answers = [
+        own if rank == comm.rank else Header.decode(data, rank)
+        for rank, data in enumerate(received)
+    ]
+    _refuse_failures(answers)
+    _refuse_disagreement(answers, comm.rank)
+    return answers
+
+
+def _refuse_failures(answers: Sequence[Header]) -> None:
+    for rank, header in enumerate(answers):
+        if header.status is Status.NOT_FINITE:
+            raise EncodeError(f"rank {rank} at step {header.step}: {header.text}")
+        if header.status is Status.FAILED:
+            raise PeerError(f"rank {rank} failed at step {header.step}: {header.text}")
+
+
+def _refuse_disagreement(answers: Sequence[Header], rank: int) -> None:
+    own = answers[rank]
+    for field in ("plan", "phase", "step", "sequence"):
+        mine = getattr(own, field)
+        others = [r for r, answer in enumerate(answers) if getattr(answer, field) != mine]
+        if others and field == "plan":
+            theirs = "; ".join(f"rank {r}: {answers[r].text}" for r in others)
+            raise DisagreementError(f"ranks do not run the same: here {own.text}; {theirs}")
+        if others:
+            theirs = ", ".join(f"rank {r} at {getattr(answers[r], field)}" for r in others)
+            raise DisagreementError(
+                f"rank {rank} is at {field} {mine}, {theirs}: a rank skipped or repeated a call"
+            )

@@ -1,0 +1,198 @@
+"""What every reduction over ranks shares: hops that fail on all ranks together or on none.
+
+A hop is local work, a header to and from every rank, then the payloads. Whatever goes wrong in the
+local work, or with bytes that another rank sent, is told in the next header, so all ranks raise in
+the same exchange and none waits for one that has gone.
+"""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fewbits.errors import DecodeError, DisagreementError, FewbitsError
+from fewbits.kernels import native
+from fewbits.kernels.formats import Format
+from fewbits.kernels.native import Tally
+from fewbits.rng import Rng
+from fewbits.schemes import header
+from fewbits.schemes.comm import Buffer, Comm
+from fewbits.schemes.header import Header, Phase, Status
+from fewbits.schemes.units import Unit, total_format
+
+NonFinite = Literal["propagate", "skip", "raise"]
+
+
+@dataclass(slots=True)
+class Spent:
+    """What reductions cost this rank, added up over all steps."""
+
+    payload_bytes: int = 0
+    header_bytes: int = 0
+    codec_seconds: float = 0.0
+    wire_seconds: float = 0.0
+    saturated: int = 0
+    nonfinite: int = 0
+
+
+@dataclass(slots=True)
+class Progress:
+    """Where this rank is and what it must tell the others; one for each group of ranks."""
+
+    nonfinite: NonFinite = "propagate"
+    step: int = 0
+    sequence: int = 0
+    fault: Exception | None = None  # to be told in the next header
+    saw_nonfinite: bool = False  # on any rank, in this step
+    spent: Spent = field(default_factory=Spent)
+
+
+class Reduction(ABC):
+    """One batch of units with its buffers and tables, kept from step to step."""
+
+    def __init__(self, units: Sequence[Unit], format: Format, comm: Comm, threads: int = 1) -> None:
+        self.comm, self.format, self.totals_format = comm, format, total_format(format)
+        self.threads = threads
+        self.signature = _digest(units, format, type(self).__name__)
+        names = f" from {units[0].name} to {units[-1].name}" if units else ""
+        self.label = f"{len(units)} {format.name} units{names}"
+        in_place = format == self.totals_format
+        count = sum(unit.count for unit in units)
+        self._scratch = None if in_place else np.zeros(count, float_dtype(self.totals_format))
+
+    @abstractmethod
+    def run(self, values: npt.NDArray[Any], rng: Rng, progress: Progress) -> npt.NDArray[Any]:
+        """The mean over all ranks of `values` (bits), as floats of the totals' format.
+
+        Written over `values` where they have that format; otherwise into an array that is valid
+        until the next run.
+        """
+
+    def result(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The array that receives the mean."""
+        return values.view(float_dtype(self.format)) if self._scratch is None else self._scratch
+
+    def hop(
+        self,
+        phase: Phase,
+        work: Callable[[], Tally],
+        payloads: tuple[Sequence[Buffer], Sequence[Buffer]],
+        progress: Progress,
+    ) -> None:
+        """Do `work`, agree with all ranks, then exchange the payloads (outgoing, incoming)."""
+        outgoing, incoming = payloads
+        tally = guarded(work, progress)
+        own = self._header(phase, tally, progress)
+        began = time.perf_counter()
+        crcs = {id(data): native.crc32c(data) for data in outgoing}  # one buffer may go to all
+        headers = [replace(own, length=data.size, crc=crcs[id(data)]) for data in outgoing]
+        agreed = time.perf_counter()
+        progress.spent.codec_seconds += agreed - began
+        answers = agree(self.comm, headers, progress)
+        self._check_lengths(answers, incoming)
+        self.comm.exchange(outgoing, incoming)
+        done = time.perf_counter()
+        progress.spent.wire_seconds += done - agreed
+        peers = [rank for rank in range(self.comm.size) if rank != self.comm.rank]
+        progress.spent.payload_bytes += sum(outgoing[rank].size for rank in peers)
+        guarded(lambda: _verified(answers, incoming, peers), progress)
+
+    def blaming(self, senders: Sequence[int], work: Callable[[], Tally]) -> Tally:
+        """Do `work` on a batch whose entry i is from `senders[i]`; a `DecodeError` names it."""
+        try:
+            return work()
+        except DecodeError as error:
+            raise DecodeError(f"bytes from rank {senders[error.unit or 0]}: {error}") from error
+
+    def _header(self, phase: Phase, tally: Tally, progress: Progress) -> Header:
+        progress.spent.saturated += tally.saturated
+        progress.spent.nonfinite += tally.nonfinite
+        own = Header(
+            phase, progress.step, progress.sequence, self.signature,
+            nonfinite=tally.nonfinite, saturated=tally.saturated, text=self.label,
+        )  # fmt: skip
+        if tally.nonfinite and progress.nonfinite == "raise":
+            text = f"{tally.nonfinite} gradient values are NaN or infinite"
+            return replace(own, status=Status.NOT_FINITE, text=text)
+        return own
+
+    def _check_lengths(self, answers: Sequence[Header], incoming: Sequence[Buffer]) -> None:
+        for rank, (answer, buffer) in enumerate(zip(answers, incoming, strict=True)):
+            if rank != self.comm.rank and answer.length != buffer.size:
+                raise DisagreementError(
+                    f"rank {rank} announces {answer.length} bytes, this rank expects {buffer.size}"
+                )
+
+
+def agree(comm: Comm, headers: Sequence[Header], progress: Progress) -> list[Header]:
+    """Exchange headers; raises on every rank if any has a fault, here our own with its type."""
+    fault = progress.fault
+    if fault is not None:
+        text = f"{type(fault).__name__}: {fault}"
+        headers = [replace(own, status=Status.FAILED, text=text) for own in headers]
+    try:
+        answers = header.exchange(comm, headers)
+    except FewbitsError as error:
+        if fault is not None:
+            raise fault from error
+        raise
+    progress.spent.header_bytes += header.SIZE * (comm.size - 1)
+    progress.saw_nonfinite |= any(answer.nonfinite for answer in answers)
+    return answers
+
+
+def commit(comm: Comm, progress: Progress) -> None:
+    """End a step: all ranks learn whether all of them got this far, then go on to the next one."""
+    own = Header(Phase.COMMIT, progress.step, progress.sequence, 0)
+    began = time.perf_counter()
+    agree(comm, [own] * comm.size, progress)
+    progress.spent.wire_seconds += time.perf_counter() - began
+    progress.step += 1
+    progress.sequence = 0
+
+
+def guarded(work: Callable[[], Tally], progress: Progress) -> Tally:
+    """Codec work, timed; what it raises is kept for the next header. Nothing runs after a fault."""
+    if progress.fault is not None:
+        return Tally()
+    began = time.perf_counter()
+    try:
+        return work()
+    except Exception as error:  # told to all ranks and raised there
+        progress.fault = error
+        return Tally()
+    finally:
+        progress.spent.codec_seconds += time.perf_counter() - began
+
+
+def float_dtype(format: Format) -> np.dtype[Any]:
+    """The NumPy dtype of a totals' format."""
+    return np.dtype(format.name)
+
+
+def divide(values: npt.NDArray[Any], by: int) -> None:
+    """Divide in place, in the values' own precision."""
+    with np.errstate(all="ignore"):  # NaN and infinity are the caller's to judge
+        np.divide(values, values.dtype.type(by), out=values)
+
+
+def _verified(answers: Sequence[Header], incoming: Sequence[Buffer], peers: Sequence[int]) -> Tally:
+    for rank in peers:
+        if native.crc32c(incoming[rank]) != answers[rank].crc:
+            raise DecodeError(f"the bytes from rank {rank} were damaged: checksums differ")
+    return Tally()
+
+
+def _digest(units: Sequence[Unit], format: Format, scheme: str) -> int:
+    """64 bits that differ if two ranks' batches do."""
+    hasher = blake2b(f"{scheme} {format.name}".encode(), digest_size=8)
+    for unit in units:
+        hasher.update(
+            f"\n{unit.name} {unit.start} {unit.count} {unit.worker} {unit.master}".encode()
+        )
+    return int.from_bytes(hasher.digest(), "little")
