@@ -3,9 +3,12 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from fewbits.core.guarantee import Guarantee
 from fewbits.core.operator import Operator, Parts
 from fewbits.core.vector import Vector
+from fewbits.errors import DecodeError
 from fewbits.kernels import native
 from fewbits.kernels.formats import FLOAT32, Format
 from fewbits.kernels.native import Tally
@@ -30,20 +33,32 @@ class Cast(Operator):
 
     def decode(self, parts: Parts, out: Vector, *, threads: int = 1) -> Tally:
         (values,) = parts
-        return native.cast(
-            native.as_bits(values, self.target), self.target, out.format, out.bits, threads=threads
-        )
+        sent = native.as_bits(values, self.target)
+        tally = native.cast(sent, self.target, out.format, out.bits, threads=threads)
+        if tally.nonfinite or not _holds(out.format, self.target):
+            # Only what encode writes: no other NaN, no value that the vector's format lacks.
+            again = np.empty_like(sent)
+            native.cast(out.bits, out.format, self.target, again, threads=threads)
+            if not np.array_equal(again, sent):
+                raise DecodeError(
+                    f"section 'values' holds a value that {self.name} cannot have written"
+                )
+        return tally
 
     def native(self, format: Format) -> tuple[int, int]:
         return native.CAST, self.target.code
 
     def guarantee(self, d: int, format: Format = FLOAT32) -> Guarantee:
         bits = self.most_bits(d, format)
-        exact = format.exponent <= self.target.exponent and format.mantissa <= self.target.mantissa
-        if exact:
+        if _holds(self.target, format):
             return Guarantee(omega=0.0, bits=bits)
         # Half a unit in the last place, relative to the value.
         relative = 2.0 ** -(self.target.mantissa + 1)
         largest = (2.0 - 2.0**-self.target.mantissa) * self.target.largest_power_value
         low = max(self.target.smallest_normal, format.smallest_normal)
         return Guarantee(alpha=relative**2, sure=True, bits=bits, low=low, high=largest)
+
+
+def _holds(wide: Format, narrow: Format) -> bool:
+    """Whether every finite value of `narrow` is a value of `wide`."""
+    return narrow.exponent <= wide.exponent and narrow.mantissa <= wide.mantissa
