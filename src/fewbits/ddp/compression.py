@@ -103,6 +103,15 @@ class Compression:
                 raise self._pipeline.failure
         return job.future
 
+    @property
+    def step(self) -> int:
+        """How many steps were reduced; set it on every rank when a run is resumed."""
+        return self.progress.step
+
+    @step.setter
+    def step(self, step: int) -> None:
+        self.progress.step = step
+
     def report(self) -> Report:
         """What was sent and what it cost, on this rank, since the start."""
         planner, spent = self.planner, self.progress.spent

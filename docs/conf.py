@@ -1,0 +1,146 @@
+"""Sphinx configuration; the operators' pages are written from the registry before reading."""
+
+from inspect import getdoc, getmodule
+from pathlib import Path
+
+import numpy as np
+from sphinx.application import Sphinx
+
+import fewbits
+from fewbits.core.operator import Operator
+from fewbits.core.parameters import fields
+from fewbits.kernels.formats import BY_NAME, FORMATS
+from fewbits.registry import known
+
+project = "fewbits"
+author = "The fewbits contributors"
+project_copyright = "The fewbits contributors"
+release = fewbits.__version__
+
+extensions = ["myst_parser"]
+myst_enable_extensions = ["dollarmath"]
+myst_dmath_double_inline = True  # docstrings write displayed formulas inside paragraphs
+myst_heading_anchors = 3
+exclude_patterns = ["_build"]
+html_theme = "furo"
+html_title = f"fewbits {release}"
+html_static_path = ["_static"]
+
+OPERATORS = Path(__file__).parent / "operators"
+DIMENSION = 1_000_000
+SEED = 7
+
+INDEX = """# Operators
+
+Every operator is a lossy map of vectors. Its page is the docstring of its module, and this table is
+made from the code.
+
+| spec | guarantee | bits per value | code |
+| --- | --- | --- | --- |
+{rows}
+
+*Guarantee*: ω means unbiased with $E\\|C(x) - x\\|^2 \\le \\omega \\|x\\|^2$; α means
+$\\|C(x) - x\\|^2 \\le \\alpha \\|x\\|^2$ for every vector,
+without expectation unless it says so. Both hold in the
+range that `guarantee()` states, for `float32`. *Bits per value* are measured: 8 · `len(frame)` /
+{dimension:,} for a Gaussian `float32` vector, header and checksum included.
+
+```{{toctree}}
+:maxdepth: 1
+
+{pages}
+```
+"""
+
+PAGE = """# `{name}`
+
+{docstring}
+
+## On the wire and in text
+
+Code {code}. {parameters}
+
+| dtype | guarantee | holds for magnitudes |
+| --- | --- | --- |
+{guarantees}
+"""
+
+
+def specs(cls: type[Operator]) -> list[str]:
+    """The operator's default, and each of its other choices."""
+    choices = (
+        f"{cls.name}:{field.name}={choice}"
+        for field in fields(cls)
+        for choice in field.choices
+        if choice != field.default
+    )
+    return [cls.name, *choices]
+
+
+def promise(operator: Operator, format_name: str = "float32") -> str:
+    """The guarantee in one term."""
+    format = BY_NAME[format_name]
+    guarantee = operator.guarantee(DIMENSION, format)
+    if guarantee.unbiased:
+        return f"ω = {guarantee.omega:.4g}"
+    return f"α = {guarantee.alpha:.4g}" + ("" if guarantee.sure else " in expectation")
+
+
+def index() -> str:
+    """The table of all operators."""
+    x = np.random.default_rng(SEED).standard_normal(DIMENSION, dtype=np.float32)
+    rows = []
+    for name, cls in sorted(known().by_name.items(), key=lambda item: item[1].code):
+        for spec in specs(cls):
+            bits = 8 * len(fewbits.compress(x, spec, seed=SEED)) / DIMENSION
+            link = f"[`{spec}`]({name}.md)"
+            rows.append(f"| {link} | {promise(fewbits.operator(spec))} | {bits:.2f} | {cls.code} |")
+    pages = "\n".join(sorted(known().by_name, key=lambda name: known().by_name[name].code))
+    return INDEX.format(rows="\n".join(rows), pages=pages, dimension=DIMENSION)
+
+
+def page(cls: type[Operator]) -> str:
+    """An operator's module docstring, its parameters, and its guarantee for each dtype."""
+    parameters = [
+        f"Parameter {field.number} is `{field.name}`"
+        + (
+            f", one of {', '.join(f'`{choice}`' for choice in field.choices)}"
+            if field.choices
+            else ""
+        )
+        + f" (default `{field.default}`)."
+        for field in fields(cls)
+    ]
+    guarantees = []
+    for spec in specs(cls):
+        for format in FORMATS:
+            own = fewbits.operator(spec).guarantee(DIMENSION, format)
+            ends = "all" if own.high == np.inf else f"{own.low:.4g} to {own.high:.4g}"
+            what = f"{promise(fewbits.operator(spec), format.name)} (`{spec}`)"
+            guarantees.append(f"| `{format.name}` | {what} | {ends} |")
+    return PAGE.format(
+        name=cls.name,
+        docstring=getdoc(getmodule(cls)),
+        code=cls.code,
+        parameters=" ".join(parameters) or "No parameters.",
+        guarantees="\n".join(guarantees),
+    )
+
+
+def write_operator_pages(_: Sphinx) -> None:
+    """Write docs/operators/*.md; a file whose text has not changed is left alone."""
+    texts = {f"{name}.md": page(cls) for name, cls in known().by_name.items()}
+    texts["index.md"] = index()
+    OPERATORS.mkdir(exist_ok=True)
+    for old in OPERATORS.glob("*.md"):
+        if old.name not in texts:
+            old.unlink()
+    for name, text in texts.items():
+        path = OPERATORS / name
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+
+
+def setup(app: Sphinx) -> None:
+    """Called by Sphinx."""
+    app.connect("builder-inited", write_operator_pages)

@@ -1,0 +1,200 @@
+"""A second decoder of fewbits frames: docs/format.md as a program, laid out like the document.
+
+It shares no code with the library. Anything but a frame raises `ValueError`.
+
+    python examples/decode_by_hand.py FRAME...      prints one line of JSON for each file
+"""
+
+import hashlib
+import itertools
+import json
+import math
+import sys
+from pathlib import Path
+
+MAX_DIMENSIONS, MAX_STAGES, MAX_SECTIONS, MAX_PARAMETERS = 32, 8, 16, 32
+MAX_ELEMENTS, CHECKSUM_SIZE = 2**28, 4
+
+
+def need(holds: object, message: str) -> None:
+    """The only way in which this program refuses."""
+    if not holds:
+        raise ValueError(message)
+
+
+class Reader:
+    """Little-endian numbers from the front of a frame; the checksum is never part of one."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    def number(self, size: int) -> int:
+        need(len(self.data) - self.at >= size + CHECKSUM_SIZE, "the frame is cut")
+        self.at += size
+        return int.from_bytes(self.data[self.at - size : self.at], "little")
+
+    def numbers(self, count: int, size: int) -> list[int]:
+        return [self.number(size) for _ in range(count)]
+
+
+class Format:
+    """Chapter 3: a sign bit, then `exponent` bits, then `mantissa` bits."""
+
+    def __init__(self, name: str, exponent: int, mantissa: int) -> None:
+        self.name, self.exponent, self.mantissa = name, exponent, mantissa
+        self.size = (1 + exponent + mantissa) // 8
+        self.top, self.bias = (1 << exponent) - 1, (1 << (exponent - 1)) - 1
+        self.sign, self.infinity = 1 << (exponent + mantissa), self.top << mantissa
+        self.quiet_nan = self.infinity | 1 << (mantissa - 1)
+
+    def value(self, bits: int) -> float:
+        """The number that a pattern of bits stands for."""
+        code, fraction = divmod(bits & (self.sign - 1), 1 << self.mantissa)
+        if code == self.top:
+            number = math.nan if fraction else math.inf
+        else:
+            significand = fraction + (1 << self.mantissa if code else 0)
+            number = math.ldexp(significand, max(code, 1) - self.bias - self.mantissa)
+        return -number if bits & self.sign else number
+
+    def nearest(self, number: float) -> int:
+        """The bits of the nearest value, ties to even; finite numbers stay finite."""
+        if math.isnan(number):
+            return self.quiet_nan
+        sign = self.sign if math.copysign(1, number) < 0 else 0
+        if math.isinf(number):
+            return sign | self.infinity
+        exponent = max(math.frexp(number)[1] - 1, 1 - self.bias) if number else 1 - self.bias
+        steps = round(math.ldexp(abs(number), self.mantissa - exponent))
+        magnitude = ((exponent + self.bias - 1) << self.mantissa) + steps
+        return sign | min(magnitude, self.infinity - 1)
+
+
+FLOAT32, FLOAT64 = Format("float32", 8, 23), Format("float64", 11, 52)
+FLOAT16, BFLOAT16 = Format("float16", 5, 10), Format("bfloat16", 8, 7)
+FORMATS = {1: FLOAT32, 2: FLOAT64, 3: FLOAT16, 4: BFLOAT16}
+
+Parameters = dict[int, tuple[int, int]]  # number -> type, value
+
+
+def read_stage(reader: Reader, room: int) -> tuple[int, Parameters]:
+    """Section 2.3: a code and at most `room` parameters."""
+    code, count = reader.number(2), reader.number(1)
+    parameters: Parameters = {}
+    for _ in range(count):
+        key, kind = reader.numbers(2, 1)
+        need(kind in (1, 2, 3, 4), "unknown parameter type")
+        need(key > max(parameters, default=-1), "parameters are out of order")
+        need(len(parameters) < room, "too many parameters")
+        value = reader.number({1: 1, 2: 8, 3: 8, 4: 16}[kind])
+        finite = value % (1 << 63) < FLOAT64.infinity
+        need(kind != 3 or (finite and value != 1 << 63), "not a canonical number")
+        parameters[key] = kind, value
+    return code, parameters
+
+
+def crc32c(data: bytes) -> int:
+    """Section 2.6."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def parse(data: bytes) -> tuple[Format, bool, list[int], list[tuple[int, Parameters]], list[bytes]]:
+    """Chapter 2: format, whether some value is not finite, shape, stages and sections."""
+    reader = Reader(data)
+    need(bytes(reader.numbers(4, 1)) == b"fewb", "not a fewbits frame")
+    version, flags, dtype, dimensions, stage_count, section_count = reader.numbers(6, 1)
+    need(version == 1, "unknown wire version")
+    need(flags < 8, "reserved flags are set")
+    need(dtype in FORMATS, "unknown dtype")
+    need(dimensions <= MAX_DIMENSIONS and section_count <= MAX_SECTIONS, "too many")
+    need(1 <= stage_count <= MAX_STAGES, "no stage, or too many")
+    width = 1 << (flags & 3)
+    shape = reader.numbers(dimensions, width)
+    need(math.prod(max(extent, 1) for extent in shape) <= MAX_ELEMENTS, "too many elements")
+    stages: list[tuple[int, Parameters]] = []
+    for _ in range(stage_count):
+        stages.append(read_stage(reader, MAX_PARAMETERS - sum(len(own) for _, own in stages)))
+    lengths = reader.numbers(section_count, width)
+    need(width == 1 or max(shape + lengths, default=0) >= 1 << (4 * width), "words too wide")
+    end = len(data) - CHECKSUM_SIZE
+    need(reader.at + sum(lengths) == end, "the length is not the declared one")
+    need(crc32c(data[:end]) == int.from_bytes(data[end:], "little"), "the checksum is wrong")
+    ends = list(itertools.accumulate(lengths, initial=reader.at))
+    sections = [data[start:stop] for start, stop in itertools.pairwise(ends)]
+    return FORMATS[dtype], bool(flags & 4), shape, stages, sections
+
+
+def packed(section: bytes, width: int, count: int) -> list[int]:
+    """Section 4.1. Every operator so far has a bound of 2^width, which no code can break."""
+    need(len(section) == (count * width + 7) // 8, "a section has the wrong length")
+    codes, pending, bits, at = [], 0, 0, 0
+    for _ in range(count):
+        while bits < width:
+            pending, bits, at = pending | section[at] << bits, bits + 8, at + 1
+        codes.append(pending % (1 << width))
+        pending, bits = pending >> width, bits - width
+    need(pending == 0, "padding is not zero")
+    return codes
+
+
+def floats(section: bytes, format: Format, count: int) -> list[int]:
+    """Section 4.2: bits, not numbers, so that the payload of a NaN survives."""
+    need(len(section) == count * format.size, "a section has the wrong length")
+    return Reader(section + bytes(CHECKSUM_SIZE)).numbers(count, format.size)
+
+
+def cast(sections: list[bytes], sent: Format, format: Format, count: int) -> list[int]:
+    """Sections 5.1 and 5.2."""
+    need(len(sections) == 1, "wrong number of sections")
+    values = floats(sections[0], sent, count)
+    if sent is format:
+        return values
+    result = [format.nearest(sent.value(bits)) for bits in values]
+    need([sent.nearest(format.value(bits)) for bits in result] == values, "not what encoders write")
+    return result
+
+
+def natural(sections: list[bytes], format: Format, count: int) -> list[int]:
+    """Section 5.3."""
+    need(len(sections) == 2, "wrong number of sections")
+    codes, signs = packed(sections[0], format.exponent, count), packed(sections[1], 1, count)
+    pairs = list(zip(codes, signs, strict=True))
+    need(all(0 < code < format.top for code, sign in pairs if sign), "a sign on zero or on NaN")
+    powers = [code << format.mantissa | sign * format.sign for code, sign in pairs]
+    return [format.quiet_nan if power == format.infinity else power for power in powers]
+
+
+def decode(data: bytes) -> tuple[str, Format, list[int], list[int]]:
+    """Chapter 5: spec, format, shape and the bits of every value."""
+    format, nonfinite, shape, stages, sections = parse(data)
+    need(len(stages) == 1, "no stage operator exists in this version")
+    ((code, parameters),) = stages
+    need(code in (1, 2, 3, 4), "unknown operator")
+    spec, count = ["identity", "float16", "bfloat16", "natural"][code - 1], math.prod(shape)
+    if parameters:
+        need(code == 4 and parameters == {0: (1, 1)}, "unknown parameter, type or choice")
+        spec += ":rounding=nearest"
+    sent = {1: format, 2: FLOAT16, 3: BFLOAT16}.get(code)
+    bits = cast(sections, sent, format, count) if sent else natural(sections, format, count)
+    some = any(value & format.infinity == format.infinity for value in bits)
+    need(some == nonfinite, "the flag for values that are not finite is wrong")
+    return spec, format, shape, bits
+
+
+def main() -> None:
+    """Decode the files named on the command line."""
+    for path in sys.argv[1:]:
+        spec, format, shape, bits = decode(Path(path).read_bytes())
+        raw = b"".join(value.to_bytes(format.size, "little") for value in bits)
+        found = {"spec": spec, "dtype": format.name, "shape": shape}
+        digest, values = hashlib.sha256(raw).hexdigest(), [format.value(value) for value in bits]
+        print(json.dumps(found | {"values_sha256": digest, "values": values}))
+
+
+if __name__ == "__main__":
+    main()
