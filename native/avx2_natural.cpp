@@ -182,6 +182,7 @@ void encode_groups(In<typename F::Bits> values, const Stream &stream, fewbits_ro
         const size_t whole = crosses_segment(first, count * draws) ? 0 : count / kGroup * kGroup;
         Words source(stream, first);
         for (size_t i = start; i < start + whole; i += kGroup) {
+            fetch_ahead<kGroup * sizeof(values[0])>(values.data() + i);
             uint8_t *const codes = exponents.data() + i / 8 * F::exponent;
             if (!encode_group<F, Random>(values.data() + i, source, codes, signs.data() + i / 8)) {
                 one_by_one(i, kGroup);
@@ -339,6 +340,7 @@ fewbits_status decode_groups(ConstBytes exponents, ConstBytes signs, Out<Value> 
                              fewbits_tally &tally, Rare rare) {
     const size_t whole = out.size() / kGroup * kGroup;
     for (size_t i = 0; i < whole; i += kGroup) {
+        fetch_ahead<kGroup * sizeof(out[0])>(out.data() + i);
         const Codes<F> codes(exponents.data() + i / 8 * F::exponent);
         const auto sign_bits = load_as<uint32_t>(signs.data() + i / 8);
         const uint32_t tops = codes.tops();

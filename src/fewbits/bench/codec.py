@@ -1,0 +1,156 @@
+"""The codec on this machine: every operator against a copy of the same vector, in the same run."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fewbits import codec, registry
+from fewbits.bench import jobs
+from fewbits.bench.jobs import HALF_CAST, MEMCPY
+from fewbits.bench.machine import Machine, this_machine, torch_or_none
+from fewbits.bench.timing import Candidate, Plan, Samples, measured
+from fewbits.bench.workload import Workload
+from fewbits.core import parameters
+from fewbits.core.operator import Operator
+
+MANY = Plan(rounds=30, seconds=22)
+QUICK = Plan(rounds=7, seconds=1.2)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One job. Ratios are speeds: 2 is twice as fast. torch's cast is timed with one thread only.
+
+    `gigabytes_per_second` are bytes of the float32 vector, in wall time, whatever the job writes.
+    """
+
+    name: str
+    threads: int
+    seconds_median: float
+    seconds_best: float
+    cpu_median: float
+    memcpy_ratio_median: float
+    memcpy_ratio_best: float
+    fp16_ratio_median: float | None
+    gigabytes_per_second: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """What more threads bring to a job, and that against what they bring to memcpy."""
+
+    name: str
+    threads: int
+    speedup: float
+    memcpy_speedup: float
+    quotient: float
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What an operator's frame takes, measured."""
+
+    spec: str
+    frame_bytes: int
+    overhead_bytes: int
+    bits_per_value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All that one run measured."""
+
+    machine: Machine
+    elements: int
+    rounds: int
+    rows: list[Row]
+    scaling: list[Scaling]
+    sizes: list[Size]
+
+
+def default_operators() -> list[Operator]:
+    """Every operator that needs no parameter, in order of name."""
+    return [
+        registry.operator(name)
+        for name, cls in sorted(registry.known().by_name.items())
+        if all(field.default is not dataclasses.MISSING for field in parameters.fields(cls))
+    ]
+
+
+def run(
+    elements: int,
+    operators: Sequence[Operator],
+    threads: Sequence[int],
+    plan: Plan,
+    progress: Callable[[float], None] = lambda _: None,
+) -> Report:
+    """Measure; `FewbitsError` if a job gives a wrong result."""
+    torch = torch_or_none()
+    natural = registry.operator("natural")
+    work = Workload(elements)
+    for operator in {natural, *operators}:
+        work.prepare(operator)
+    with jobs.one_torch_thread(torch):
+        chosen = [
+            candidate
+            for count in threads
+            for candidate in jobs.candidates(work, natural, operators, count, torch=torch)
+        ]
+        samples = measured(chosen, plan, progress)
+    return Report(
+        machine=this_machine(),
+        elements=elements,
+        rounds=samples[0].wall.size,
+        rows=_rows(chosen, samples, work.x.nbytes),
+        scaling=_scaling(chosen, samples),
+        sizes=[_size(work, operator) for operator in operators],
+    )
+
+
+def _rows(chosen: Sequence[Candidate], samples: Sequence[Samples], size: int) -> list[Row]:
+    yardsticks = {
+        (own.name, own.threads): times for own, times in zip(chosen, samples, strict=True)
+    }
+    half = yardsticks.get((HALF_CAST, 1))
+    rows = []
+    for own, times in zip(chosen, samples, strict=True):
+        memcpy = yardsticks[MEMCPY, own.threads]
+        row = Row(
+            name=own.name,
+            threads=own.threads,
+            seconds_median=float(np.median(times.wall)),
+            seconds_best=float(times.wall.min()),
+            cpu_median=float(np.median(times.cpu)),
+            memcpy_ratio_median=float(np.median(times.speed_against(memcpy))),
+            memcpy_ratio_best=float(memcpy.compared.min() / times.compared.min()),
+            fp16_ratio_median=None
+            if half is None or own.threads != 1
+            else float(np.median(times.speed_against(half))),
+            gigabytes_per_second=size / float(np.median(times.wall)) / 1e9,
+        )
+        rows.append(row)
+    return rows
+
+
+def _scaling(chosen: Sequence[Candidate], samples: Sequence[Samples]) -> list[Scaling]:
+    """Wall time with one thread over wall time with more, round by round."""
+    alone = {
+        own.name: times.wall for own, times in zip(chosen, samples, strict=True) if own.threads == 1
+    }
+    several = [
+        (own, float(np.median(alone[own.name] / times.wall)))
+        for own, times in zip(chosen, samples, strict=True)
+        if own.threads != 1 and own.name in alone
+    ]
+    memcpy = {own.threads: speedup for own, speedup in several if own.name == MEMCPY}
+    return [
+        Scaling(own.name, own.threads, speedup, memcpy[own.threads], speedup / memcpy[own.threads])
+        for own, speedup in several
+    ]
+
+
+def _size(work: Workload, operator: Operator) -> Size:
+    info = codec.inspect(work.frames[operator.spec])
+    return Size(operator.spec, info.bytes, info.overhead, info.bits_per_value)

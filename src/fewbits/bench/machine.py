@@ -1,0 +1,61 @@
+"""What the machine and the software are, for the heads of reports."""
+
+import importlib
+import platform
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fewbits import _native
+from fewbits.kernels.parallel import available_threads
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Everything that a figure depends on besides the code measured."""
+
+    cpu: str
+    cores: int
+    system: str
+    simd: str
+    crc32c: str
+    fewbits: str
+    python: str
+    numpy: str
+    torch: str | None
+
+
+def this_machine() -> Machine:
+    """The machine that runs this process."""
+    torch = torch_or_none()
+    return Machine(
+        cpu=_cpu_model(),
+        cores=available_threads(),
+        system=f"{platform.system()} {platform.machine()}",
+        simd=_native.simd(),
+        crc32c="hardware" if _native.crc32c_is_hardware() else "software",
+        fewbits=version("fewbits"),
+        python=platform.python_version(),
+        numpy=np.__version__,
+        torch=None if torch is None else str(torch.__version__),
+    )
+
+
+def torch_or_none() -> Any:
+    """torch, or None where it is not installed or does not load."""
+    try:
+        return importlib.import_module("torch")
+    except (ImportError, OSError):
+        return None
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor() or "unknown")

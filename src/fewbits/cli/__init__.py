@@ -1,0 +1,93 @@
+"""The `fewbits` command: `main` finds the command, and turns errors into one line and a code."""
+
+import contextlib
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from io import TextIOWrapper
+
+import fewbits
+from fewbits.cli import bench, compress, decompress, inspect, operators
+from fewbits.cli.console import Parser, say
+from fewbits.errors import FewbitsError, SaturationWarning
+
+__all__ = ["main"]
+
+BAD_INPUT = 2
+INTERRUPTED = 130  # what shells report for Ctrl-C
+BROKEN_PIPE = 141  # and for a reader that has gone
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command that `argv` names; 0, or 2 after one line on stderr about what was wrong."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a name need not fit the terminal
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", SaturationWarning)
+        warnings.showwarning = _show_warning
+        try:
+            code = _run(arguments)
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except BrokenPipeError:
+            _abandon_stdout()
+            return BROKEN_PIPE
+        except KeyboardInterrupt:
+            return INTERRUPTED
+        except (FewbitsError, OSError, MemoryError) as error:
+            say(_message(error))
+            _abandon_stdout()
+            return BAD_INPUT
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    parser = _parser()
+    try:
+        options = parser.parse_args(bench.with_suite(arguments))
+    except SystemExit as done:  # --help and --version
+        return int(done.code or 0)
+    if options.command is None:
+        parser.print_help(sys.stderr)
+        return BAD_INPUT
+    options.run(options)
+    return 0
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="fewbits",
+        description="Compress gradients and model updates.",
+        epilog="'fewbits COMMAND --help' explains a command and shows an example.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"fewbits {fewbits.__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    for module in (compress, decompress, inspect, operators, bench):
+        module.register(commands)
+    return parser
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        what = error.strerror[0].lower() + error.strerror[1:]
+        return f"{error.filename}: {what}" if error.filename is not None else what
+    if isinstance(error, MemoryError):
+        return "not enough memory"
+    return str(error)
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """Show the message of a warning, not the line of code that it came from."""
+    say(f"warning: {message}")
+
+
+def _abandon_stdout() -> None:
+    """Drop what stdout's buffer holds and cannot write: Python would complain at its end."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sys.stdout.flush()
+        return
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

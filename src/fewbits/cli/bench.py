@@ -1,0 +1,177 @@
+"""`fewbits bench`: speeds on this machine.
+
+Each suite is a command below `bench`; where none is named, `codec` runs.
+"""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import fewbits
+from fewbits.bench import codec
+from fewbits.bench.codec import Report, Row
+from fewbits.bench.jobs import ENCODE, HALF_CAST, MEMCPY, compress_name, decompress_name
+from fewbits.bench.timing import Plan
+from fewbits.cli.console import Progress, Subcommands, add_command, print_json, table
+from fewbits.kernels.parallel import available_threads
+
+DEFAULT_SUITE = "codec"
+_ELEMENTS, _QUICK_ELEMENTS = 25_000_000, 8_000_000
+_MOST_ELEMENTS = 2**31
+_STEPS = 1000  # of the progress bar
+
+
+def with_suite(arguments: Sequence[str]) -> list[str]:
+    """The arguments with the default suite named where `bench` stands alone or before an option."""
+    if arguments[:1] == ["bench"] and (len(arguments) == 1 or arguments[1].startswith("-")):
+        return ["bench", DEFAULT_SUITE, *arguments[1:]]
+    return list(arguments)
+
+
+def register(commands: Subcommands) -> None:
+    """Add the parsers of `bench` and of its suites."""
+    parser = commands.add_parser("bench", help="measure speeds on this machine")
+    suites = parser.add_subparsers(dest="suite", metavar="SUITE", required=True)
+    _register_codec(suites)
+
+
+def _register_codec(suites: Subcommands) -> None:
+    parser = add_command(
+        suites,
+        "codec",
+        summary="measure how fast the operators are, against a copy of the same memory",
+        example="fewbits bench --quick\n  fewbits bench --operators natural float16 --json",
+        run=run_codec,
+    )
+    parser.prog = "fewbits bench"
+    parser.add_argument(
+        "--elements",
+        type=_count,
+        metavar="N",
+        help=f"float32 values (default: {_ELEMENTS:.3g}, quick: {_QUICK_ELEMENTS:.3g})",
+    )
+    parser.add_argument(
+        "--repeats", type=_count, metavar="N", help="rounds (default: as many as fit half a minute)"
+    )
+    parser.add_argument(
+        "--threads",
+        type=_count,
+        nargs="+",
+        metavar="N",
+        default=sorted({1, min(2, available_threads())}),
+        help="numbers of threads to compare (default: 1 2)",
+    )
+    parser.add_argument(
+        "--operators", nargs="+", metavar="SPEC", help="default: all that need no parameter"
+    )
+    parser.add_argument("--quick", action="store_true", help="a few seconds, rougher figures")
+
+
+def run_codec(options: argparse.Namespace) -> None:
+    """Measure and print."""
+    operators = (
+        [fewbits.operator(spec) for spec in dict.fromkeys(options.operators)]
+        if options.operators
+        else codec.default_operators()
+    )
+    plan = codec.QUICK if options.quick else codec.MANY
+    if options.repeats:
+        plan = Plan(rounds=options.repeats)
+    with Progress("measuring", _STEPS) as progress:
+        report = codec.run(
+            options.elements or (_QUICK_ELEMENTS if options.quick else _ELEMENTS),
+            operators,
+            sorted(set(options.threads)),
+            plan,
+            lambda part: progress.show(round(part * _STEPS)),
+        )
+    if options.json:
+        print_json(asdict(report))
+    else:
+        _print(report)
+
+
+def _count(text: str) -> int:
+    """A whole number from 1 on, also as `25e6`."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not (1 <= value < _MOST_ELEMENTS and value.is_integer()):
+        raise argparse.ArgumentTypeError(
+            f"expected a whole number from 1 to {_MOST_ELEMENTS - 1}, got {text!r}"
+        )
+    return int(value)
+
+
+def _print(report: Report) -> None:
+    machine = report.machine
+    print(f"machine   {machine.cpu}, {machine.cores} cores, {machine.system}")
+    print(
+        f"software  fewbits {machine.fewbits} ({machine.simd} kernels, {machine.crc32c} crc32c), "
+        f"Python {machine.python}, NumPy {machine.numpy}, torch {machine.torch or 'not installed'}"
+    )
+    print(f"vector    {report.elements:,} float32 values, {report.rounds} interleaved rounds\n")
+    print(_speed_table(report.rows))
+    print(
+        "x: speed as a multiple, higher is faster (one thread: processor time; more: wall time);\n"
+        "(out) fills warm memory, (new) takes fresh memory from the system and gives it back\n"
+    )
+    sizes = [
+        (
+            size.spec,
+            f"{size.frame_bytes:,}",
+            f"{size.overhead_bytes}",
+            f"{size.bits_per_value:.3f}",
+        )
+        for size in report.sizes
+    ]
+    titles = ("operator", "frame bytes", "overhead bytes", "bits/value")
+    print(table(titles, sizes, right=",".join(titles[1:])) + "\n")
+    print("\n".join(_conclusions(report)))
+
+
+def _speed_table(rows: Sequence[Row]) -> str:
+    cells = [
+        (
+            row.name,
+            str(row.threads),
+            f"{row.seconds_median * 1e3:.2f}",
+            f"{row.seconds_best * 1e3:.2f}",
+            f"{row.cpu_median * 1e3:.2f}",
+            f"{row.gigabytes_per_second:.1f}",
+            f"{row.memcpy_ratio_median:.2f}",
+            f"{row.memcpy_ratio_best:.2f}",
+            "" if row.fp16_ratio_median is None else f"{row.fp16_ratio_median:.2f}",
+        )
+        for row in rows
+    ]
+    titles = (
+        "job", "threads", "ms", "best ms", "cpu ms", "GB/s", "x memcpy", "x memcpy best", "x fp16",
+    )  # fmt: skip
+    return table(titles, cells, right=",".join(titles[1:]))
+
+
+def _conclusions(report: Report) -> list[str]:
+    """The key figures in words."""
+    speeds = {row.name: row.memcpy_ratio_median for row in report.rows if row.threads == 1}
+    said = {
+        ENCODE: "natural encodes at {:.2f}x the speed of memcpy (kernel alone)",
+        compress_name(
+            "natural"
+        ): "compress with natural, checksum included, runs at {:.2f}x memcpy",
+        decompress_name(
+            "natural"
+        ): "decompress of natural, checksum included, runs at {:.2f}x memcpy",
+        HALF_CAST: "torch casts to float16 at {:.2f}x memcpy",
+    }
+    lines = [text.format(speeds[name]) for name, text in said.items() if name in speeds]
+    for own in report.scaling:
+        if own.name == MEMCPY:
+            lines.append(f"{own.threads} threads copy memory {own.speedup:.2f}x as fast as one")
+        else:
+            lines.append(
+                f"{own.threads} threads do {own.name} {own.speedup:.2f}x as fast as one: "
+                f"{own.quotient:.2f} of memcpy's own gain"
+            )
+    return lines

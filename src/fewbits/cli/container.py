@@ -1,0 +1,92 @@
+"""Many frames in one file: a safetensors file in which frames, as U8 tensors, replace floats.
+
+Its metadata has `fewbits`, the version of this arrangement, and `fewbits.frames`, the names of the
+tensors that are frames, as a JSON list. All other tensors and metadata are as they were.
+"""
+
+import json
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from fewbits.cli.tensor_files import Tensor, TensorFile
+from fewbits.errors import DecodeError, EncodeError, MissingExtraError, VersionError
+from fewbits.wire.frame import MAX_DIMENSIONS
+
+VERSION_KEY, FRAMES_KEY = "fewbits", "fewbits.frames"
+VERSION = "1"
+FLOATS = {"F32": "float32", "F64": "float64", "F16": "float16", "BF16": "bfloat16"}
+_BY_FLOAT = {name: dtype for dtype, name in FLOATS.items()}
+
+
+def is_container(file: TensorFile) -> bool:
+    """Whether a safetensors file was written by `joined`."""
+    return VERSION_KEY in file.metadata
+
+
+def joined(file: TensorFile, frames: Mapping[str, bytes | memoryview]) -> TensorFile:
+    """`file` with the tensors in `frames` replaced by their frames."""
+    if FRAMES_KEY in file.metadata:
+        raise EncodeError(f"the metadata key {FRAMES_KEY!r} is taken")
+    tensors = dict(file.tensors)
+    for name, frame in frames.items():
+        tensors[name] = Tensor("U8", (len(frame),), memoryview(frame))
+    own = {VERSION_KEY: VERSION, FRAMES_KEY: json.dumps(list(frames))}
+    return TensorFile(tensors, {**file.metadata, **own})
+
+
+def separated(file: TensorFile) -> tuple[dict[str, memoryview], TensorFile]:
+    """The frames of a container by name; and the other tensors, with the original metadata."""
+    version = file.metadata[VERSION_KEY]
+    if version != VERSION:
+        raise VersionError(f"container version {version!r}, this fewbits reads 1: upgrade fewbits")
+    frames = {}
+    for name in _frame_names(file.metadata.get(FRAMES_KEY, "")):
+        tensor = file.tensors.get(name)
+        if tensor is None or tensor.dtype != "U8" or len(tensor.shape) != 1:
+            raise DecodeError(f"tensor {name!r} should be a frame, but is not a list of bytes")
+        frames[name] = tensor.data
+    rest = {name: tensor for name, tensor in file.tensors.items() if name not in frames}
+    own = (VERSION_KEY, FRAMES_KEY)
+    metadata = {key: text for key, text in file.metadata.items() if key not in own}
+    return frames, TensorFile(rest, metadata)
+
+
+def to_array(tensor: Tensor) -> npt.NDArray[np.generic]:
+    """A float tensor as an array, without a copy."""
+    if len(tensor.shape) > MAX_DIMENSIONS:
+        raise EncodeError(f"{len(tensor.shape)} dimensions, at most {MAX_DIMENSIONS} are supported")
+    dtype = _numpy_dtype(FLOATS[tensor.dtype])
+    flat = np.frombuffer(tensor.data, dtype) if tensor.data else np.empty(0, dtype)
+    return flat.reshape(tensor.shape)
+
+
+def from_array(array: npt.NDArray[np.generic]) -> Tensor:
+    """A float array as a tensor of a file."""
+    flat = array.reshape(-1).view(np.uint8)
+    return Tensor(_BY_FLOAT[array.dtype.name], array.shape, flat.data)
+
+
+def _frame_names(text: str) -> list[str]:
+    try:
+        names = json.loads(text)
+    except (ValueError, RecursionError):
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise DecodeError(f"the metadata key {FRAMES_KEY!r} is not a list of names")
+    if len(set(names)) != len(names):
+        raise DecodeError(f"the metadata key {FRAMES_KEY!r} names a tensor twice")
+    return names
+
+
+def _numpy_dtype(name: str) -> np.dtype[np.generic]:
+    """The little-endian dtype of the file's bytes; NumPy alone has no bfloat16."""
+    if name != "bfloat16":
+        return np.dtype(name).newbyteorder("<")
+    try:
+        import ml_dtypes
+    except ImportError as error:
+        raise MissingExtraError("bfloat16 tensors need ml_dtypes: pip install ml_dtypes") from error
+    dtype: np.dtype[np.generic] = np.dtype(ml_dtypes.bfloat16)
+    return dtype

@@ -1,0 +1,111 @@
+"""`fewbits operators`: what there is to choose from, with its guarantee and its measured size."""
+
+import argparse
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+import fewbits
+from fewbits import registry
+from fewbits.cli.console import Subcommands, add_command, print_json, table
+from fewbits.core import parameters
+
+_ELEMENTS = 2**16
+
+
+def register(commands: Subcommands) -> None:
+    """Add the command's parser."""
+    add_command(
+        commands,
+        "operators",
+        summary="list the operators with their parameters, guarantees and measured sizes",
+        example="fewbits operators",
+        run=run,
+    )
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measure one frame for every spec and print the table."""
+    values = np.random.default_rng(0).standard_normal(_ELEMENTS, np.float32)
+    found = [_described(cls, values) for _, cls in sorted(registry.known().by_name.items())]
+    if options.json:
+        print_json({"elements": _ELEMENTS, "dtype": "float32", "operators": found})
+        return
+    rows = [
+        (
+            spec["spec"],
+            _guarantee_text(spec),
+            f"{spec['bits_per_value']:.3f}",
+            operator["summary"] if place == 0 else "",
+        )
+        for operator in found
+        for place, spec in enumerate(operator["specs"])
+    ]
+    print(table(("spec", "guarantee", "bits/value", "what it does"), rows, right="bits/value"))
+    print()
+    for operator in found:
+        for parameter in operator["parameters"]:
+            print(f"{operator['name']}: {_parameter_text(parameter)}")
+    print("ω: unbiased, E‖C(x)-x‖² ≤ ω‖x‖²; α: ≤ α‖x‖², 'surely' where without expectation")
+    print(f"bits/value: whole frame, measured on {_ELEMENTS:,} Gaussian float32 values")
+
+
+def _described(cls: type[fewbits.Operator], values: np.ndarray) -> dict[str, Any]:
+    """One operator: its parameters, and its guarantee and size for each choice that it offers."""
+    fields = parameters.fields(cls)
+    return {
+        "name": cls.name,
+        "code": cls.code,
+        "summary": (cls.__doc__ or "").strip().splitlines()[0],
+        "parameters": [
+            {
+                "name": field.name,
+                "type": field.type.name.lower(),
+                "choices": list(field.choices),
+                "default": None if field.default is dataclasses.MISSING else field.default,
+            }
+            for field in fields
+        ],
+        "specs": [_measured(spec, values) for spec in _specs(cls)],
+    }
+
+
+def _specs(cls: type[fewbits.Operator]) -> list[str]:
+    """The default spec and each other choice; none where a parameter must be given."""
+    fields = parameters.fields(cls)
+    if any(field.default is dataclasses.MISSING for field in fields):
+        return []
+    others = [
+        f"{cls.name}:{field.name}={choice}"
+        for field in fields
+        for choice in field.choices
+        if choice != field.default
+    ]
+    return [cls.name, *others]
+
+
+def _measured(spec: str, values: np.ndarray) -> dict[str, Any]:
+    chosen = fewbits.operator(spec)
+    guarantee = chosen.guarantee(values.size)
+    return {
+        "spec": chosen.spec,
+        "omega": guarantee.omega,
+        "alpha": guarantee.alpha,
+        "sure": guarantee.sure,
+        "bits_per_value": 8 * len(fewbits.compress(values, chosen, seed=0)) / values.size,
+    }
+
+
+def _guarantee_text(spec: dict[str, Any]) -> str:
+    if spec["omega"] is not None:
+        return f"ω = {spec['omega']:.4g}"
+    return f"α = {spec['alpha']:.4g}{' surely' if spec['sure'] else ''}"
+
+
+def _parameter_text(parameter: dict[str, Any]) -> str:
+    choices = "|".join(parameter["choices"]) or parameter["type"]
+    default = parameter["default"]
+    return (
+        f"{parameter['name']}={choices} ({'required' if default is None else f'default {default}'})"
+    )

@@ -1,0 +1,146 @@
+"""The benchmark measures what it says, checks what it measures, and asserts no speed."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import fewbits
+from fewbits.bench import codec, jobs
+from fewbits.bench.timing import LEAST_ROUNDS, Candidate, Plan, measured
+from fewbits.errors import FewbitsError
+from fewbits.kernels import native
+
+ELEMENTS = 600_000  # enough for two threads to have a slice each
+ROW_KEYS = {
+    "name", "threads", "seconds_median", "seconds_best", "cpu_median", "memcpy_ratio_median",
+    "memcpy_ratio_best", "fp16_ratio_median", "gigabytes_per_second",
+}  # fmt: skip
+
+
+def bench(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "fewbits.cli", "bench", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_json_has_the_stable_keys_and_positive_ratios() -> None:
+    done = bench("--quick", "--json", "--elements", "6e5", "--repeats", 3, "--threads", 1, 2)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert {"machine", "elements", "rows", "scaling", "sizes"} <= report.keys()
+    assert {"cpu", "cores", "simd", "python", "numpy", "torch"} <= report["machine"].keys()
+    assert report["elements"] == ELEMENTS
+    for row in report["rows"]:
+        assert row.keys() == ROW_KEYS
+        assert all(value > 0 for key, value in row.items() if key != "name" and value is not None)
+        assert row["seconds_best"] <= row["seconds_median"]
+    expected = {
+        (jobs.MEMCPY, 1), (jobs.ENCODE, 1), (jobs.DECODE, 1), (jobs.ACCUMULATE, 1),
+        (jobs.CHECKSUM, 1), (jobs.MEMCPY, 2), (jobs.ENCODE, 2),
+        ("compress(out) natural", 2), ("decompress(out) natural", 2),
+        ("compress(new) natural", 1), ("decompress(new) natural", 1),
+        *((f"compress(out) {name}", 1) for name in fewbits.registry.known().by_name),
+        *((f"decompress(out) {name}", 1) for name in fewbits.registry.known().by_name),
+    }  # fmt: skip
+    rows = {(row["name"], row["threads"]): row for row in report["rows"]}
+    assert expected <= rows.keys()
+    assert rows[jobs.MEMCPY, 1]["memcpy_ratio_median"] == 1
+    for own in report["scaling"]:
+        assert own["quotient"] == pytest.approx(own["speedup"] / own["memcpy_speedup"])
+    sizes = {own["spec"]: own for own in report["sizes"]}
+    assert sizes["natural"]["frame_bytes"] == ELEMENTS * 9 // 8 + sizes["natural"]["overhead_bytes"]
+    assert sizes["identity"]["bits_per_value"] > 32
+
+
+def test_the_table_explains_itself() -> None:
+    done = bench("--elements", 1000, "--repeats", 3, "--threads", 1, "--operators", "natural")
+    assert done.returncode == 0, done.stderr
+    assert "natural encodes at" in done.stdout
+    assert "higher is faster" in done.stdout
+    assert "bfloat16" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--elements", "0"),
+        ("--elements", "1.5"),
+        ("--elements", "many"),
+        ("--elements", "nan"),
+        ("--elements", "1e300"),
+        ("--threads", "0"),
+        ("--operators", "unnatural"),
+    ],
+    ids=str,
+)
+def test_a_bad_option_is_one_line(arguments: tuple[str, ...]) -> None:
+    done = bench(*arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("fewbits: ")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("elements", [1, 2, 9, 1000])
+def test_small_vectors_are_measured_too(elements: int) -> None:
+    report = codec.run(elements, codec.default_operators(), [1], Plan(rounds=1))
+    assert all(row.memcpy_ratio_median > 0 for row in report.rows)
+
+
+def test_a_wrong_result_is_an_error_not_a_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def zeros(planes: object, format: object, out: np.ndarray, *, threads: int = 1) -> native.Tally:
+        out[:] = 0
+        return native.Tally()
+
+    monkeypatch.setattr(native, "natural_decode", zeros)
+    with pytest.raises(FewbitsError, match="wrong result"):
+        codec.run(20_000, [fewbits.operator("natural")], [1], Plan(rounds=1))
+
+
+def test_an_encoder_that_forgets_a_value_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    encode = native.natural_encode
+
+    def forgetful(bits, format, rng, planes, *, threads=1):  # type: ignore[no-untyped-def]
+        tally = encode(bits, format, rng, planes, threads=threads)
+        planes[0][17] ^= 1
+        return tally
+
+    monkeypatch.setattr(native, "natural_encode", forgetful)
+    with pytest.raises(FewbitsError, match="wrong result"):
+        codec.run(20_000, [fewbits.operator("natural")], [1], Plan(rounds=1))
+
+
+def test_candidates_take_turns_in_both_directions() -> None:
+    order: list[str] = []
+    checked: list[str] = []
+    candidates = [
+        Candidate(
+            name, 1, lambda name=name: order.append(name), lambda name=name: checked.append(name)
+        )
+        for name in "abc"
+    ]
+    samples = measured(candidates, Plan(rounds=4), lambda part: None)
+    assert "".join(order) == "abc" + "abccba" * 2
+    assert "".join(checked) == "abcabc"
+    assert all(own.wall.size == own.cpu.size == 4 for own in samples)
+    assert all((own.wall > 0).all() and (own.cpu > 0).all() for own in samples)
+
+
+def test_time_limits_end_the_rounds_early() -> None:
+    candidate = Candidate("nothing", 1, lambda: None, lambda: None)
+    (samples,) = measured([candidate], Plan(rounds=1000, seconds=0.0), lambda part: None)
+    assert samples.wall.size == LEAST_ROUNDS
+
+
+def test_torch_keeps_its_number_of_threads() -> None:
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    with jobs.one_torch_thread(torch):
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == before
