@@ -1,9 +1,10 @@
 """Two ranks in network namespaces of their own: what a compressed step costs, beside plain DDP.
 
-Run as root on Linux: `python benchmarks/ddp_step.py`. Makes two namespaces joined by an unshaped veth
-pair, trains a 10 M parameter model with plain DDP and with each operator, interleaved in one process, and
-writes `benchmarks/results/ddp_step.json`: median step times, codec seconds as multiples of one memcpy of
-the gradient (timed on both ranks at once), bytes counted by the interface beside those of `report()`.
+Run as root on Linux: `python benchmarks/ddp_step.py`. Makes two namespaces joined by an unshaped
+veth pair, trains a 10 M parameter model with plain DDP and with each operator, interleaved in one
+process, and writes `benchmarks/results/ddp_step.json`: median step times, codec seconds as
+multiples of one memcpy of the gradient (timed on both ranks at once), bytes counted by the
+interface beside those of `report()`.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 PREFIX = f"fewbits{os.getpid()}"
@@ -72,7 +74,7 @@ def worker(rank: int, operators: list[str], steps: int) -> None:
     torch.set_num_threads(1)
     variants = {name: build(name) for name in ("plain", *operators)}
     times: dict[str, list[float]] = {name: [] for name in variants}
-    copies, seen = [], {name: 0 for name in variants}
+    copies, seen = [], dict.fromkeys(variants, 0)
     for round_ in range(steps + 3):  # the first three warm up
         copies.append(timed_copy())
         for name, (step, _) in variants.items():
@@ -100,7 +102,7 @@ def build(name: str):
     torch.manual_seed(0)
     sizes = [1024, 2048, 2048, 1536, 384, 10]
     layers = []
-    for width, following in zip(sizes, sizes[1:], strict=False):
+    for width, following in pairwise(sizes):
         layers += [torch.nn.Linear(width, following), torch.nn.ReLU()]
     model = DistributedDataParallel(torch.nn.Sequential(*layers[:-1]))
     compression = None if name == "plain" else fewbits.ddp.attach(model, name)

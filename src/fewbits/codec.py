@@ -217,7 +217,7 @@ def _input(frame: Any) -> _native.Bytes:
     """Any bytes-like object as an array, without a copy where it is contiguous."""
     try:
         view = memoryview(frame)
-    except TypeError:
+    except (TypeError, ValueError, BufferError):
         raise SpecError(f"a frame is bytes or another buffer, got {type(frame).__name__}") from None
     if not view.c_contiguous:
         raise SpecError("the frame's buffer must be contiguous")

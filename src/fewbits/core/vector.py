@@ -69,7 +69,12 @@ def new_tensor(format: Format, shape: tuple[int, ...]) -> tuple[Any, Vector]:
 
 def existing(out: object, format: Format, shape: tuple[int, ...]) -> Vector:
     """The vector of the caller's array or tensor, which must be contiguous, writable and fit."""
-    array, name = _tensor_bits(out) if is_tensor(out) else _array_bits(out, role="out")
+    try:
+        array, name = _tensor_bits(out) if is_tensor(out) else _array_bits(out, role="out")
+    except EncodeError as error:
+        raise SpecError(f"out does not fit: {error}") from error
+    if _is_converted(out):
+        raise SpecError("out must be plain memory in the machine's byte order, not a lazy view")
     if name != format.name or tuple(array.shape) != shape:
         raise SpecError(
             f"out has dtype {name} and shape {tuple(array.shape)}, "
@@ -80,8 +85,14 @@ def existing(out: object, format: Format, shape: tuple[int, ...]) -> Vector:
     return Vector(array.reshape(-1).view(format.bits), format)
 
 
+def _is_converted(out: Any) -> bool:
+    """Whether `_tensor_bits` or `_array_bits` had to look at a copy, into which nothing must go."""
+    return out.is_neg() or out.is_conj() if is_tensor(out) else not out.dtype.isnative
+
+
 def _array_bits(x: object, role: str = "x") -> tuple[npt.NDArray[Any], str]:
-    if not isinstance(x, np.ndarray | np.floating) or isinstance(x, np.ma.MaskedArray):
+    allowed = np.ndarray | np.floating if role == "x" else np.ndarray
+    if not isinstance(x, allowed) or isinstance(x, np.ma.MaskedArray):
         kind = type(x).__name__
         hint = (
             "fill the mask first"
@@ -92,8 +103,6 @@ def _array_bits(x: object, role: str = "x") -> tuple[npt.NDArray[Any], str]:
         raise error(f"{role} must be a NumPy array or a CPU torch tensor, got {kind}: {hint}")
     array = np.asarray(x)
     if not array.dtype.isnative:
-        if role == "out":
-            raise SpecError("out must have the machine's byte order")
         array = array.astype(array.dtype.newbyteorder("="))
     return array, array.dtype.name
 

@@ -1,0 +1,73 @@
+"""Does compressed training reach the accuracy of plain DDP? Paired runs over several seeds.
+
+`python benchmarks/accuracy.py --data digits --data DIR` trains the same model from the same start
+with the same settings, plain and with `natural` both ways, and writes
+`benchmarks/results/accuracy.json`: the accuracies, the mean of the paired differences and its
+standard error. Settings are fixed here, beforehand.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+RESULTS = Path(__file__).parent / "results" / "accuracy.json"
+EPOCHS = {"digits": 12}
+OTHER_EPOCHS = 1
+WORKERS = 4
+
+
+def main() -> None:
+    """Run every seed on every data set."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", action="append", default=None, help="digits or a folder")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--operator", default="natural")
+    arguments = parser.parse_args()
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for data in arguments.data or ["digits"]:
+        name = Path(data).name
+        pairs = []
+        for seed in range(arguments.seeds):
+            pairs.append(one_seed(data, arguments.operator, seed))
+            print(
+                f"{name} seed {seed}: plain {pairs[-1][0]:.4f}, compressed {pairs[-1][1]:.4f}",
+                flush=True,
+            )
+        results[name] = summary(pairs, arguments.operator, EPOCHS.get(name, OTHER_EPOCHS))
+        RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+        print(json.dumps(results[name], indent=2), flush=True)
+
+
+def one_seed(data: str, operator: str, seed: int) -> tuple[float, float]:
+    """Test accuracy of plain and of compressed training, from the same start."""
+    epochs = str(EPOCHS.get(Path(data).name, OTHER_EPOCHS))
+    command = [
+        sys.executable, "-m", "fewbits.train", "--workers", str(WORKERS), "--data", data,
+        "--epochs", epochs, "--seed", str(seed), "--json", "--operator", "none",
+        "--operator", operator,
+    ]  # fmt: skip
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    runs = json.loads(done.stdout)["runs"]
+    plain, compressed = (run["accuracy"] for run in runs)
+    return plain, compressed
+
+
+def summary(pairs: list[tuple[float, float]], operator: str, epochs: int) -> dict[str, object]:
+    """Mean paired difference in points, and its standard error."""
+    differences = [100 * (compressed - plain) for plain, compressed in pairs]
+    return {
+        "operator": operator,
+        "workers": WORKERS,
+        "epochs": epochs,
+        "plain": [plain for plain, _ in pairs],
+        "compressed": [compressed for _, compressed in pairs],
+        "mean_difference_points": statistics.mean(differences),
+        "standard_error_points": statistics.stdev(differences) / len(differences) ** 0.5,
+    }
+
+
+if __name__ == "__main__":
+    main()
