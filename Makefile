@@ -16,8 +16,8 @@ $(STAMP): pyproject.toml constraints.txt CMakeLists.txt $(NATIVE)
 	$(BIN)/pip install --quiet -c constraints.txt --no-build-isolation -e '.[torch,lab,dev]'
 	touch $@
 
-demo: $(STAMP)  ## the main job on its embedded default
-	$(BIN)/fewbits bench
+demo: $(STAMP)  ## the main job on its embedded default: train, once for each operator, and compare
+	$(BIN)/fewbits train
 
 test: $(STAMP)  ## every test that fits into ten minutes on two cores
 	$(BIN)/pytest -q -n 2

@@ -94,30 +94,6 @@ typedef struct fewbits_tally {
     uint64_t nonfinite; /* NaN or infinite values */
 } fewbits_tally;
 
-/* One vector or one slice of it for the natural operator: a table of units is one call. */
-typedef struct fewbits_natural_unit {
-    void *values; /* `count` elements; read by encode, written by decode, added to by accumulate */
-    uint64_t count;     /* elements */
-    uint64_t first;     /* index of values[0] in the random stream */
-    uint32_t key[4];    /* the random stream; encode with stochastic rounding only */
-    uint8_t *exponents; /* plane of exponent codes */
-    uint64_t exponents_size;
-    uint8_t *signs; /* plane of sign bits */
-    uint64_t signs_size;
-    fewbits_tally tally; /* written by every call */
-} fewbits_natural_unit;
-
-FEWBITS_API int fewbits_natural_encode(int dtype, int rounding, fewbits_natural_unit *units,
-                                       size_t count);
-FEWBITS_API int fewbits_natural_decode(int dtype, fewbits_natural_unit *units, size_t count);
-/* values += decoded; values are float32, or float64 if `dtype` is. */
-FEWBITS_API int fewbits_natural_accumulate(int dtype, fewbits_natural_unit *units, size_t count);
-
-/* Convert between float formats: round to nearest even, saturate finite values, canonical NaN.
- * Equal formats: a copy. */
-FEWBITS_API int fewbits_cast(int from, const void *input, size_t input_size, int to, void *output,
-                             size_t output_size, size_t count, fewbits_tally *tally);
-
 /* One vector, or one chunk of it, and where its sections lie: a table of units of any kinds is one
  * call. Sections have the sizes of the operator's layout, at any address. */
 enum fewbits_kind {

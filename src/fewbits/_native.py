@@ -31,31 +31,6 @@ _REFUSED = {
 MAX_DIMENSIONS, MAX_STAGES, MAX_SECTIONS, MAX_PARAMETERS = 32, 8, 16, 32
 
 
-class Tally(ctypes.Structure):
-    """What a pass over the values met."""
-
-    _fields_ = (("saturated", c_uint64), ("nonfinite", c_uint64))
-    saturated: int
-    nonfinite: int
-
-
-class NaturalUnit(ctypes.Structure):
-    """One vector, or one slice of it, for the natural kernels."""
-
-    _fields_ = (
-        ("values", c_void_p),
-        ("count", c_uint64),
-        ("first", c_uint64),
-        ("key", c_uint32 * 4),
-        ("exponents", c_void_p),
-        ("exponents_size", c_uint64),
-        ("signs", c_void_p),
-        ("signs_size", c_uint64),
-        ("tally", Tally),
-    )
-    tally: Tally
-
-
 _TALLY = np.dtype([("saturated", "<u8"), ("nonfinite", "<u8")])
 UNIT = np.dtype(
     [
@@ -138,13 +113,6 @@ def _load() -> ctypes.CDLL:
         "words": (c_int, [c_uint32 * 4, c_uint64, c_void_p, c_size_t]),
         "pack": (c_int, [c_void_p, c_size_t, c_int, c_void_p, c_size_t]),
         "unpack": (c_int, [c_void_p, c_size_t, c_int, c_uint32, c_void_p, c_size_t]),
-        "natural_encode": (c_int, [c_int, c_int, POINTER(NaturalUnit), c_size_t]),
-        "natural_decode": (c_int, [c_int, POINTER(NaturalUnit), c_size_t]),
-        "natural_accumulate": (c_int, [c_int, POINTER(NaturalUnit), c_size_t]),
-        "cast": (
-            c_int,
-            [c_int, c_void_p, c_size_t, c_int, c_void_p, c_size_t, c_size_t, POINTER(Tally)],
-        ),
         "encode": (c_int, [c_void_p, c_size_t, POINTER(c_size_t)]),
         "decode": (c_int, [c_void_p, c_size_t, POINTER(c_size_t)]),
         "accumulate": (c_int, [c_void_p, c_size_t, POINTER(c_size_t)]),
@@ -226,38 +194,6 @@ def unpack(packed: Bytes, width: int, bound: int, codes: npt.NDArray[np.uint16])
         address(packed), packed.nbytes, width, bound, address(codes), codes.size
     )
     _checked(status)
-
-
-def natural_encode(dtype: int, rounding: int, units: "ctypes.Array[NaturalUnit]") -> None:
-    """Round to powers of two and pack."""
-    _checked(_core.fewbits_natural_encode(dtype, rounding, units, len(units)))
-
-
-def natural_decode(dtype: int, units: "ctypes.Array[NaturalUnit]") -> None:
-    """Unpack to powers of two."""
-    _checked(_core.fewbits_natural_decode(dtype, units, len(units)))
-
-
-def natural_accumulate(dtype: int, units: "ctypes.Array[NaturalUnit]") -> None:
-    """Unpack and add."""
-    _checked(_core.fewbits_natural_accumulate(dtype, units, len(units)))
-
-
-def cast(source: int, values: Array, target: int, out: Array) -> Tally:
-    """Convert between float formats given by number; equal formats copy."""
-    tally = Tally()
-    status = _core.fewbits_cast(
-        source,
-        address(values),
-        values.nbytes,
-        target,
-        address(out),
-        out.nbytes,
-        values.size,
-        byref(tally),
-    )
-    _checked(status)
-    return tally
 
 
 def run_units(direction: str, table: Array) -> None:

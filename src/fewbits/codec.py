@@ -14,8 +14,8 @@ from fewbits.core import vector
 from fewbits.core.operator import Operator
 from fewbits.core.vector import Vector
 from fewbits.errors import DecodeError, EncodeError, SaturationWarning, SpecError
-from fewbits.kernels.native import Tally
 from fewbits.kernels.parallel import available_threads
+from fewbits.kernels.units import Tally
 from fewbits.rng import Rng
 from fewbits.wire import frame as wire
 from fewbits.wire.frame import CHECKSUM_SIZE, Header, Parsed

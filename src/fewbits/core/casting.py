@@ -9,9 +9,9 @@ from fewbits.core.guarantee import Guarantee
 from fewbits.core.operator import Operator, Parts
 from fewbits.core.vector import Vector
 from fewbits.errors import DecodeError
-from fewbits.kernels import native
+from fewbits.kernels import native, units
 from fewbits.kernels.formats import FLOAT32, Format
-from fewbits.kernels.native import Tally
+from fewbits.kernels.units import Tally
 from fewbits.rng import Rng
 from fewbits.wire.sections import Floats, Section
 
@@ -46,7 +46,7 @@ class Cast(Operator):
         return tally
 
     def native(self, format: Format) -> tuple[int, int]:
-        return native.CAST, self.target.code
+        return units.CAST, self.target.code
 
     def guarantee(self, d: int, format: Format = FLOAT32) -> Guarantee:
         bits = self.most_bits(d, format)

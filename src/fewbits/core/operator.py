@@ -11,8 +11,8 @@ from fewbits.core import parameters
 from fewbits.core.guarantee import Guarantee
 from fewbits.core.vector import Vector
 from fewbits.kernels.formats import FLOAT32, Format
-from fewbits.kernels.native import Tally
 from fewbits.kernels.reference import to_float64
+from fewbits.kernels.units import Tally
 from fewbits.rng import Rng
 from fewbits.wire.frame import CHECKSUM_SIZE, Header, Stage
 from fewbits.wire.sections import Section

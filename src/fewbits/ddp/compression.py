@@ -10,13 +10,14 @@ import torch
 from torch.distributed import GradBucket  # type: ignore[attr-defined]
 from torch.nn.parallel import DistributedDataParallel
 
+from fewbits import _native
 from fewbits import policy as policies
 from fewbits.core import vector
 from fewbits.core.operator import Operator
 from fewbits.ddp.pipeline import Job, Pipeline
 from fewbits.ddp.plan import Names, Planner
 from fewbits.ddp.report import Report
-from fewbits.errors import SpecError
+from fewbits.errors import EncodeError, SpecError
 from fewbits.links.torch_comm import TorchComm
 from fewbits.policy import Policy
 from fewbits.registry import operator
@@ -25,9 +26,10 @@ from fewbits.schemes import header
 from fewbits.schemes.gather import Gather
 from fewbits.schemes.header import Header, Phase
 from fewbits.schemes.owned import Sharded, Star
-from fewbits.schemes.reduction import NonFinite, Progress, Reduction, commit
+from fewbits.schemes.reduction import NonFinite, Progress, Reduction, commit, give_up
 
 SCHEMES: dict[str, type[Reduction]] = {"sharded": Sharded, "star": Star, "gather": Gather}
+REPLICA_SAMPLE = 256  # values
 NEGLIGIBLE_BIAS = 1e-3  # squared relative error below which a biased operator is a mere cast
 
 
@@ -142,6 +144,7 @@ class Compression:
             if self._pipeline.failure is None:
                 self._comm.close()
         self._pipeline = None
+        self._reductions.clear()  # their buffers belong to a group that is gone
 
     def _configuration(self) -> str:
         """What all ranks must agree on."""
@@ -168,9 +171,13 @@ class Compression:
         self._end_step()
 
     def _mean(self, job: Job, comm: TorchComm) -> None:
-        host = _to_host(job)
-        values, _ = vector.from_array(host)
-        reduction = self._reduction(job, values, comm)
+        try:
+            host = _to_host(job)
+            values, _ = vector.from_array(host)
+            reduction = self._reduction(job, values, comm)
+            self.progress.replica = _replica(job)
+        except Exception as error:  # a user's policy, or too little memory for the buffers
+            give_up(comm, self.progress, error)
         mean = reduction.run(values.bits, self._rng, self.progress)
         if values.format != reduction.totals_format:  # 16 bits: an overflow must become infinite
             began = time.perf_counter()
@@ -192,6 +199,8 @@ class Compression:
 
     def _end_step(self) -> None:
         progress = self.progress
+        if progress.nonfinite != "propagate" and not progress.saw_nonfinite:
+            self._judge_means()
         self._nonfinite_steps += progress.saw_nonfinite
         self.skipped = progress.saw_nonfinite and progress.nonfinite == "skip"
         if self.skipped:  # a hook cannot skip the optimizer's step: zero the gradients and say so
@@ -200,6 +209,16 @@ class Compression:
                 job.tensor.zero_()
         progress.saw_nonfinite = False
         self._this_step.clear()
+
+    def _judge_means(self) -> None:
+        """Finite gradients may overflow when they are summed or rounded to 16 bits at the end.
+
+        The means are the same on all ranks, so all judge alike and need not ask each other.
+        """
+        progress = self.progress
+        progress.saw_nonfinite = not all(bool(j.tensor.isfinite().all()) for j in self._this_step)
+        if progress.saw_nonfinite and progress.nonfinite == "raise":
+            raise EncodeError(f"the mean gradient of step {progress.step - 1} is NaN or infinite")
 
 
 def hook(state: Compression, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
@@ -286,6 +305,27 @@ def _job(bucket: GradBucket) -> Job:
     else:
         future = torch.futures.Future()
     return Job(bucket.index(), tensor, bucket.parameters(), bucket.is_last(), future, ready)
+
+
+def _replica(job: Job) -> int:
+    """A checksum of values from the bucket's first and last parameter, the same on all ranks.
+
+    0, which claims nothing, if the gradient seems to be zero: a rank without inputs that only
+    accompanies the others (DDP's `join`) does not step with them.
+    """
+    stride = max(1, job.tensor.numel() // REPLICA_SAMPLE)
+    if not job.tensor[::stride].any():
+        return 0
+    crc = 0
+    for parameter in (job.parameters[0], job.parameters[-1]):
+        if parameter.numel() == 0:
+            continue
+        line = parameter.detach()
+        while line.dim() > 1:
+            line = line.select(-1, 0)
+        sample = line.reshape(-1)[:: max(1, line.numel() // REPLICA_SAMPLE)].cpu().contiguous()
+        crc = _native.crc32c(sample.view(torch.uint8).numpy(), crc)
+    return crc or 1
 
 
 def _to_host(job: Job) -> torch.Tensor:

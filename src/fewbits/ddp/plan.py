@@ -61,7 +61,7 @@ class Planner:
                 size *= extent
             self.sizes[name] = size
         choice = self.choices[name]
-        if choice == Identity():
+        if choice == Identity() and (choice != self.worker or self.master == Identity()):
             choice = self.choices[name] = Exact("identity")
         if isinstance(choice, Exact):
             return Identity(), Identity()

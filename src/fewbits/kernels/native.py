@@ -1,26 +1,17 @@
 """The native kernels on flat arrays of bits, split over threads: the bits of `reference`."""
 
-from ctypes import Array
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fewbits import _native
-from fewbits.kernels import parallel
+from fewbits.kernels import parallel, units
 from fewbits.kernels.formats import Bits, Format
+from fewbits.kernels.units import CAST, NATURAL, NO_KEY, Direction, Tally
 from fewbits.rng import Rng
 
 Bytes = _native.Bytes
-NATURAL, CAST = _native.NATURAL, _native.CAST
-_NO_KEY = bytes(16)
-
-
-class Tally(NamedTuple):
-    """What a pass over the values met."""
-
-    saturated: int = 0
-    nonfinite: int = 0
 
 
 def packed_size(count: int, width: int) -> int:
@@ -48,27 +39,15 @@ def natural_encode(
     bits: Bits, format: Format, rng: Rng | None, planes: tuple[Bytes, Bytes], *, threads: int = 1
 ) -> Tally:
     """Round to powers of two and write both planes; to the nearest if `rng` is None."""
-    key = _NO_KEY if rng is None else rng.key
-
-    def work(piece: slice) -> Tally:
-        units = _units(bits, format, planes, piece, key)
-        _native.natural_encode(format.code, int(rng is None), units)
-        return Tally(units[0].tally.saturated, units[0].tally.nonfinite)
-
-    return _total(parallel.run(work, bits.size, threads))
+    kernel, key = (NATURAL, int(rng is None)), NO_KEY if rng is None else rng.key
+    return _sliced("encode", bits, format, kernel, _planes(planes, format), key, threads)
 
 
 def natural_decode(
     planes: tuple[Bytes, Bytes], format: Format, out: Bits, *, threads: int = 1
 ) -> Tally:
     """Read both planes into `out`."""
-
-    def work(piece: slice) -> Tally:
-        units = _units(out, format, planes, piece, _NO_KEY)
-        _native.natural_decode(format.code, units)
-        return Tally(0, units[0].tally.nonfinite)
-
-    return _total(parallel.run(work, out.size, threads))
+    return _sliced("decode", out, format, (NATURAL, 0), _planes(planes, format), NO_KEY, threads)
 
 
 def natural_accumulate(
@@ -78,40 +57,43 @@ def natural_accumulate(
     expected = np.float64 if format.itemsize == 8 else np.float32
     if totals.dtype != expected:
         raise RuntimeError(f"{format.name} is summed in {expected.__name__}, got {totals.dtype}")
-
-    def work(piece: slice) -> Tally:
-        units = _units(totals, format, planes, piece, _NO_KEY)
-        _native.natural_accumulate(format.code, units)
-        return Tally(0, units[0].tally.nonfinite)
-
-    return _total(parallel.run(work, totals.size, threads))
+    sections = _planes(planes, format)
+    return _sliced("accumulate", totals, format, (NATURAL, 0), sections, NO_KEY, threads)
 
 
 def cast(bits: Bits, source: Format, target: Format, out: Bits, *, threads: int = 1) -> Tally:
     """Convert between formats; a copy that counts non-finite values where they are equal."""
     if bits.size != out.size or bits.dtype != source.bits or out.dtype != target.bits:
         raise RuntimeError(f"cannot cast {bits.size} {bits.dtype} to {out.size} {out.dtype}")
+    sections = ((out.view(np.uint8), 8 * target.itemsize),)
+    return _sliced("encode", bits, source, (CAST, target.code), sections, NO_KEY, threads)
+
+
+def _planes(planes: tuple[Bytes, Bytes], format: Format) -> tuple[tuple[Bytes, int], ...]:
+    """The natural operator's sections, each with the bits that an element takes in it."""
+    return (planes[0], format.exponent), (planes[1], 1)
+
+
+def _sliced(
+    direction: Direction,
+    values: npt.NDArray[Any],
+    format: Format,
+    kernel: tuple[int, int],
+    sections: tuple[tuple[Bytes, int], ...],
+    key: bytes,
+    threads: int,
+) -> Tally:
+    """One unit for each thread's slice; slices start where every section is at a whole byte."""
 
     def work(piece: slice) -> Tally:
-        tally = _native.cast(source.code, bits[piece], target.code, out[piece])
-        return Tally(tally.saturated, tally.nonfinite)
+        table = units.new_table(1)
+        row = table[0]
+        units.set_kernel(row, kernel, format, piece.stop - piece.start)
+        row["values"], row["first"] = _native.address(values[piece]), piece.start
+        row["key"] = np.void(key)
+        for number, (section, width) in enumerate(sections):
+            own = section[packed_size(piece.start, width) : packed_size(piece.stop, width)]
+            row["sections"][number], row["sizes"][number] = _native.address(own), own.size
+        return units.run(direction, table)
 
-    return _total(parallel.run(work, bits.size, threads))
-
-
-def _units(
-    values: npt.NDArray[Any], format: Format, planes: tuple[Bytes, Bytes], piece: slice, key: bytes
-) -> "Array[_native.NaturalUnit]":
-    """The one-unit table of a slice, with the parts of the planes that belong to it."""
-    start, stop = piece.start, piece.stop
-    exponents = planes[0][packed_size(start, format.exponent) : packed_size(stop, format.exponent)]
-    signs = planes[1][packed_size(start, 1) : packed_size(stop, 1)]
-    unit = _native.NaturalUnit(
-        _native.address(values[piece]), stop - start, start, _native.key_words(key),
-        _native.address(exponents), exponents.nbytes, _native.address(signs), signs.nbytes,
-    )  # fmt: skip
-    return (_native.NaturalUnit * 1)(unit)
-
-
-def _total(tallies: list[Tally]) -> Tally:
-    return Tally(sum(t.saturated for t in tallies), sum(t.nonfinite for t in tallies))
+    return units.total(parallel.run(work, values.size, threads))

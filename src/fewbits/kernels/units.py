@@ -4,15 +4,26 @@ A unit is a row: what kind of kernel, which values, which random stream, where i
 Rows hold addresses, so whoever builds a table keeps the arrays alive.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from fewbits import _native
-from fewbits.kernels.native import Tally
+from fewbits.kernels.formats import Format
 
 Table = npt.NDArray[Any]
+Direction = Literal["encode", "decode", "accumulate"]
+NATURAL, CAST = _native.NATURAL, _native.CAST
+NO_KEY = bytes(16)
+
+
+class Tally(NamedTuple):
+    """What a pass over the values met."""
+
+    saturated: int = 0
+    nonfinite: int = 0
 
 
 def new_table(rows: int) -> Table:
@@ -20,22 +31,26 @@ def new_table(rows: int) -> Table:
     return np.zeros(rows, _native.UNIT)
 
 
-def encode(table: Table) -> Tally:
-    """Encode every unit's values into its sections."""
-    return _run("encode", table)
+def set_kernel(row: Any, kernel: tuple[int, int], format: Format, count: int) -> None:
+    """Say what a row's unit is: kind and option of its kernel, its values' format and number."""
+    row["kind"], row["option"] = kernel
+    row["dtype"], row["count"] = format.code, count
 
 
-def decode(table: Table) -> Tally:
-    """Decode every unit's sections into its values; `BadUnitError` says which unit is bad."""
-    return _run("decode", table)
+def set_sections(row: Any, address: int, sizes: Sequence[int]) -> None:
+    """Say where a row's sections lie: one after the other from `address` on."""
+    for number, size in enumerate(sizes):
+        row["sections"][number], row["sizes"][number] = address, size
+        address += size
 
 
-def accumulate(table: Table) -> Tally:
-    """Add every decoded unit to its values, in the table's order."""
-    return _run("accumulate", table)
-
-
-def _run(direction: str, table: Table) -> Tally:
+def run(direction: Direction, table: Table) -> Tally:
+    """Encode, decode or accumulate every unit; a `DecodeError` says which `unit` is bad."""
     _native.run_units(direction, table)
     tally = table["tally"]
     return Tally(int(tally["saturated"].sum()), int(tally["nonfinite"].sum()))
+
+
+def total(tallies: Sequence[Tally]) -> Tally:
+    """What several passes met together."""
+    return Tally(sum(t.saturated for t in tallies), sum(t.nonfinite for t in tallies))

@@ -5,6 +5,7 @@ first, then sends, use both directions at once. A process group of its own keeps
 apart from whatever else the program sends.
 """
 
+import time
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -22,49 +23,79 @@ class TorchComm:
     def __init__(self, group: dist.ProcessGroup | None = None, timeout: float = 60.0) -> None:
         members = dist.get_process_group_ranks(group or dist.group.WORLD)
         self.timeout = timeout
-        self._members = members
-        self._group = dist.new_group(members, backend="gloo", timeout=timedelta(seconds=timeout))
         self.rank = members.index(dist.get_rank())
         self.size = len(members)
+        self._members = members
+        try:
+            self._group = dist.new_group(
+                members,
+                backend="gloo",
+                timeout=timedelta(seconds=timeout),
+                # Ranks outside of the group do not come here: do not wait for them.
+                use_local_synchronization=self.size < dist.get_world_size(),
+            )
+        except RuntimeError as error:
+            text = f"not all of ranks {members} came to make a group: {_reason(error, timeout)}"
+            raise PeerError(text) from error
 
     def exchange(
         self, outgoing: Sequence[Buffer | None], incoming: Sequence[Buffer | None]
     ) -> None:
         """Receives first, then sends; waits for all of them."""
-        receives = [(r, self._start(dist.irecv, incoming[r], r)) for r in self._others(-1)]
-        sends = [(r, self._start(dist.isend, outgoing[r], r)) for r in self._others(1)]
+        deadline = time.monotonic() + self.timeout
         lost: dict[int, str] = {}
-        for rank, work in receives + sends:
+        started = [
+            (rank, self._start(operation, buffers[rank], rank, lost))
+            for operation, buffers, direction in (
+                (dist.irecv, incoming, -1),
+                (dist.isend, outgoing, 1),
+            )
+            for rank in self._others(direction)
+        ]
+        for rank, work in started:
             if work is None or rank in lost:
                 continue
+            # Once a rank is lost the others get a moment: they may have failed with it.
+            patience = 0.05 if lost else max(deadline - time.monotonic(), 0.05)
             try:
-                # Once a rank is lost the others get a moment: they may have failed with it.
-                work.wait(timedelta(seconds=self.timeout if not lost else 0.05))
+                work.wait(timedelta(seconds=patience))
             except RuntimeError as error:
-                lost[rank] = _reason(error, self.timeout)
+                if not lost or not _is_timeout(error):  # who was given a moment only is not lost
+                    lost[rank] = _reason(error, self.timeout)
         if lost:
-            first = next(iter(lost.values()))
-            raise PeerError(f"lost rank{'s' if len(lost) > 1 else ''} {sorted(lost)}: {first}")
+            reasons = "; ".join(f"rank {rank}: {lost[rank]}" for rank in sorted(lost))
+            raise PeerError(f"lost {reasons}")
 
     def close(self) -> None:
-        """Give the group back; every rank must call this."""
-        dist.destroy_process_group(self._group)
+        """Give the group back; every rank must call this.
+
+        A group of some of the ranks only stays until the end of the process: torch would give the
+        next one the same name, under which the store still has this one's addresses.
+        """
+        if self.size == dist.get_world_size():
+            dist.destroy_process_group(self._group)
 
     def _others(self, direction: int) -> list[int]:
         """The other ranks, each rank starting with another neighbour, so that no one is flooded."""
         return [(self.rank + direction * step) % self.size for step in range(1, self.size)]
 
-    def _start(self, operation: Any, buffer: Buffer | None, rank: int) -> Any:
-        if buffer is None or buffer.size == 0:
+    def _start(self, operation: Any, buffer: Buffer | None, rank: int, lost: dict[int, str]) -> Any:
+        """The operation under way; None if there is nothing to do or the rank is lost."""
+        if buffer is None or buffer.size == 0 or rank in lost:
             return None
         try:
             return operation(torch.from_numpy(buffer), self._members[rank], group=self._group)
         except RuntimeError as error:
-            raise PeerError(f"lost rank [{rank}]: {_reason(error, self.timeout)}") from error
+            lost[rank] = _reason(error, self.timeout)
+            return None
+
+
+def _is_timeout(error: RuntimeError) -> bool:
+    return "imed out" in str(error) or "imeout" in str(error)
 
 
 def _reason(error: RuntimeError, timeout: float) -> str:
-    text = str(error).splitlines()[0]
-    if "imed out" in text or "imeout" in text:
+    if _is_timeout(error):
         return f"no answer within {timeout:g} s (it stopped, or it is far behind)"
-    return f"its connection closed (it ended or was killed): {text[-120:]}"
+    text = str(error).splitlines()[0].partition("] ")[2].partition(". ")[0]  # no path, no advice
+    return f"its connection closed (it ended or was killed): {text or error}"

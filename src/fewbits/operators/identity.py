@@ -13,9 +13,9 @@ from typing import ClassVar
 from fewbits.core.guarantee import Guarantee
 from fewbits.core.operator import Operator, Parts
 from fewbits.core.vector import Vector
-from fewbits.kernels import native
+from fewbits.kernels import native, units
 from fewbits.kernels.formats import FLOAT32, Format
-from fewbits.kernels.native import Tally
+from fewbits.kernels.units import Tally
 from fewbits.rng import Rng
 from fewbits.wire.sections import Floats, Section
 
@@ -43,7 +43,7 @@ class Identity(Operator):
         )
 
     def native(self, format: Format) -> tuple[int, int]:
-        return native.CAST, format.code
+        return units.CAST, format.code
 
     def guarantee(self, d: int, format: Format = FLOAT32) -> Guarantee:
         return Guarantee(omega=0.0, bits=self.most_bits(d, format))

@@ -33,9 +33,9 @@ import numpy.typing as npt
 from fewbits.core.guarantee import Guarantee
 from fewbits.core.operator import Operator, Parts
 from fewbits.core.vector import Vector
-from fewbits.kernels import native
+from fewbits.kernels import native, units
 from fewbits.kernels.formats import FLOAT32, Format
-from fewbits.kernels.native import Tally
+from fewbits.kernels.units import Tally
 from fewbits.rng import Rng
 from fewbits.wire.sections import Packed, Section
 
@@ -69,7 +69,7 @@ class Natural(Operator):
         return native.natural_accumulate((exponents, signs), format, totals, threads=threads)
 
     def native(self, format: Format) -> tuple[int, int]:
-        return native.NATURAL, int(self.rounding == "nearest")
+        return units.NATURAL, int(self.rounding == "nearest")
 
     def guarantee(self, d: int, format: Format = FLOAT32) -> Guarantee:
         bits, low, high = (

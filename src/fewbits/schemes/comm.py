@@ -5,6 +5,7 @@ one.
 """
 
 import queue
+import time
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -62,11 +63,14 @@ class LocalComm:
             if data is not None and receiver != self.rank:
                 self._mailboxes[receiver][self.rank].put(data.tobytes())
         missing = []
+        deadline = time.monotonic() + self.timeout
         for sender, buffer in enumerate(incoming):
             if buffer is None or sender == self.rank:
                 continue
             try:
-                received = self._mailboxes[self.rank][sender].get(timeout=self.timeout)
+                received = self._mailboxes[self.rank][sender].get(
+                    timeout=max(deadline - time.monotonic(), 0)
+                )
             except queue.Empty:
                 missing.append(sender)
                 continue

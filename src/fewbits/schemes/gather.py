@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fewbits.kernels.formats import Format
-from fewbits.kernels.native import Tally
+from fewbits.kernels.units import Tally
 from fewbits.rng import Rng
 from fewbits.schemes.comm import Comm
 from fewbits.schemes.header import Phase

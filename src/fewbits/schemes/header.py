@@ -6,6 +6,7 @@ about to send.
 """
 
 import struct
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -15,7 +16,7 @@ import numpy as np
 from fewbits.errors import DisagreementError, EncodeError, PeerError
 from fewbits.schemes.comm import Buffer, Comm
 
-_STRUCT = struct.Struct("<4sHHQQQQIQQQ184s")
+_STRUCT = struct.Struct("<4sHHQQQQIIQQQ184s")
 SIZE = _STRUCT.size
 _MAGIC = b"fwbh"
 _VERSION = 1
@@ -41,7 +42,11 @@ class Phase(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A rank's word before its payload. `plan` is a digest of what all ranks must agree on."""
+    """A rank's word before its payload.
+
+    `plan` is a digest of what all ranks must agree on, `replica` one of some of the parameters that
+    should be equal everywhere, or 0 if this rank does not say.
+    """
 
     phase: Phase
     step: int
@@ -52,6 +57,7 @@ class Header:
     crc: int = 0
     nonfinite: int = 0
     saturated: int = 0
+    replica: int = 0
     text: str = ""
 
     def encode(self) -> Buffer:
@@ -59,25 +65,26 @@ class Header:
         text = self.text.encode()[:_TEXT]
         packed = _STRUCT.pack(
             _MAGIC, _VERSION, self.status, self.phase, self.step, self.sequence, self.plan,
-            self.crc, self.length, self.nonfinite, self.saturated, text,
+            self.crc, self.replica, self.length, self.nonfinite, self.saturated, text,
         )  # fmt: skip
         return np.frombuffer(bytearray(packed), np.uint8)
 
     @classmethod
     def decode(cls, data: Buffer, rank: int) -> "Header":
         """The header in `data`, which `rank` sent."""
-        magic, version, *fields = _STRUCT.unpack(data.tobytes())
-        status, phase, step, sequence, plan, crc, length, nonfinite, saturated, text = fields
+        magic, version, status, phase, *numbers, text = _STRUCT.unpack(data.tobytes())
         if magic != _MAGIC or version != _VERSION:
             raise DisagreementError(f"rank {rank} does not speak this version of the protocol")
         try:
             known = Phase(phase), Status(status)
         except ValueError:
             raise DisagreementError(f"rank {rank} sent a header that makes no sense") from None
+        step, sequence, plan, crc, replica, length, nonfinite, saturated = numbers
         message = text.rstrip(b"\0").decode(errors="replace")
         return cls(
-            known[0], step, sequence, plan, known[1], length, crc, nonfinite, saturated, message
-        )
+            known[0], step, sequence, plan, known[1], length, crc,
+            nonfinite, saturated, replica, message,
+        )  # fmt: skip
 
 
 def exchange(comm: Comm, headers: Sequence[Header]) -> list[Header]:
@@ -96,6 +103,7 @@ def exchange(comm: Comm, headers: Sequence[Header]) -> list[Header]:
     ]
     _refuse_failures(answers)
     _refuse_disagreement(answers, comm.rank)
+    _refuse_divergence(answers)
     return answers
 
 
@@ -120,3 +128,14 @@ def _refuse_disagreement(answers: Sequence[Header], rank: int) -> None:
             raise DisagreementError(
                 f"rank {rank} is at {field} {mine}, {theirs}: a rank skipped or repeated a call"
             )
+
+
+def _refuse_divergence(answers: Sequence[Header]) -> None:
+    known = {rank: answer.replica for rank, answer in enumerate(answers) if answer.replica}
+    if len(set(known.values())) > 1:
+        (most, _), *_ = Counter(known.values()).most_common()
+        odd = [rank for rank, replica in known.items() if replica != most]
+        raise DisagreementError(
+            f"ranks {odd} have other parameters than the rest at step {answers[0].step}: they "
+            "loaded other weights or took a step alone (use no_sync() on all ranks or on none)"
+        )

@@ -7,10 +7,11 @@ the same exchange and none waits for one that has gone.
 
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from fewbits.errors import DecodeError, DisagreementError, FewbitsError
 from fewbits.kernels import native
 from fewbits.kernels.formats import Format
-from fewbits.kernels.native import Tally
+from fewbits.kernels.units import Tally
 from fewbits.rng import Rng
 from fewbits.schemes import header
 from fewbits.schemes.comm import Buffer, Comm
@@ -49,6 +50,7 @@ class Progress:
     sequence: int = 0
     fault: Exception | None = None  # to be told in the next header
     saw_nonfinite: bool = False  # on any rank, in this step
+    replica: int = 0  # a digest of parameters that should be the same on all ranks
     spent: Spent = field(default_factory=Spent)
 
 
@@ -59,8 +61,7 @@ class Reduction(ABC):
         self.comm, self.format, self.totals_format = comm, format, total_format(format)
         self.threads = threads
         self.signature = _digest(units, format, type(self).__name__)
-        names = f" from {units[0].name} to {units[-1].name}" if units else ""
-        self.label = f"{len(units)} {format.name} units{names}"
+        self.label = _label(units, format)
         in_place = format == self.totals_format
         count = sum(unit.count for unit in units)
         self._scratch = None if in_place else np.zeros(count, float_dtype(self.totals_format))
@@ -114,7 +115,8 @@ class Reduction(ABC):
         progress.spent.nonfinite += tally.nonfinite
         own = Header(
             phase, progress.step, progress.sequence, self.signature,
-            nonfinite=tally.nonfinite, saturated=tally.saturated, text=self.label,
+            nonfinite=tally.nonfinite, saturated=tally.saturated,
+            replica=progress.replica, text=self.label,
         )  # fmt: skip
         if tally.nonfinite and progress.nonfinite == "raise":
             text = f"{tally.nonfinite} gradient values are NaN or infinite"
@@ -146,9 +148,17 @@ def agree(comm: Comm, headers: Sequence[Header], progress: Progress) -> list[Hea
     return answers
 
 
+def give_up(comm: Comm, progress: Progress, fault: Exception) -> NoReturn:
+    """Tell `fault` to the ranks, which are about to begin a reduction, and raise it."""
+    progress.fault = fault
+    own = Header(Phase.FIRST_HOP, progress.step, progress.sequence, 0)
+    agree(comm, [own] * comm.size, progress)
+    raise fault
+
+
 def commit(comm: Comm, progress: Progress) -> None:
     """End a step: all ranks learn whether all of them got this far, then go on to the next one."""
-    own = Header(Phase.COMMIT, progress.step, progress.sequence, 0)
+    own = Header(Phase.COMMIT, progress.step, progress.sequence, 0, text="the end of the step")
     began = time.perf_counter()
     agree(comm, [own] * comm.size, progress)
     progress.spent.wire_seconds += time.perf_counter() - began
@@ -188,11 +198,26 @@ def _verified(answers: Sequence[Header], incoming: Sequence[Buffer], peers: Sequ
     return Tally()
 
 
+def _label(units: Sequence[Unit], format: Format) -> str:
+    """What a person needs to see why two batches differ."""
+    operators = Counter(f"{unit.worker}/{unit.master}" for unit in units)
+    counts = ", ".join(f"{count} {pair}" for pair, count in operators.items())
+    names = f" from {units[0].name} to {units[-1].name}" if units else ""
+    size = sum(sum(_sizes(unit, format)) for unit in units)
+    return f"{format.name} units, {size} bytes both ways: {counts or 'none'}{names}"
+
+
 def _digest(units: Sequence[Unit], format: Format, scheme: str) -> int:
-    """64 bits that differ if two ranks' batches do."""
+    """64 bits that differ if two ranks' batches do, or the lengths of what they will send."""
     hasher = blake2b(f"{scheme} {format.name}".encode(), digest_size=8)
     for unit in units:
-        hasher.update(
-            f"\n{unit.name} {unit.start} {unit.count} {unit.worker} {unit.master}".encode()
-        )
+        place = f"{unit.name} {unit.start} {unit.count}"
+        hasher.update(f"\n{place} {unit.worker} {unit.master} {_sizes(unit, format)}".encode())
     return int.from_bytes(hasher.digest(), "little")
+
+
+def _sizes(unit: Unit, format: Format) -> list[int]:
+    """The sizes of the unit's sections, the worker's and then the master's."""
+    there = unit.worker.layout(unit.count, format)
+    back = unit.master.layout(unit.count, total_format(format))
+    return [section.size for section in (*there, *back)]

@@ -5,7 +5,6 @@ randomness and its bytes depend on the parameter's name and the chunk's place in
 another bucket size, a rebuilt bucket or another owner gives bit-identical results.
 """
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,9 +17,9 @@ from fewbits.core.operator import Operator, Parts
 from fewbits.core.vector import Vector
 from fewbits.errors import DecodeError
 from fewbits.kernels import parallel
-from fewbits.kernels import units as kernel
+from fewbits.kernels import units as kernels
 from fewbits.kernels.formats import FLOAT32, FLOAT64, Format
-from fewbits.kernels.native import Tally
+from fewbits.kernels.units import Tally
 from fewbits.rng import Rng, token
 from fewbits.schemes.comm import Buffer
 
@@ -94,7 +93,7 @@ class Batch:
         self._kinds = [slot.operator.native(format) for slot, _ in self.entries]
         self._in_table = [i for i, kind in enumerate(self._kinds) if kind is not None]
         self._alone = [i for i, kind in enumerate(self._kinds) if kind is None]
-        self.table = kernel.new_table(len(self._in_table))
+        self.table = kernels.new_table(len(self._in_table))
         self._starts = np.array([self.entries[i][0].start for i in self._in_table], np.uint64)
         self._tokens = [token(slot.name) for slot, _ in self.entries]
         for row, i in zip(self.table, self._in_table, strict=True):
@@ -102,12 +101,8 @@ class Batch:
 
     def _fill(self, row: Any, slot: Slot, buffer: Buffer, kind: tuple[int, int] | None) -> None:
         assert kind is not None
-        row["kind"], row["option"], row["dtype"] = kind[0], kind[1], self.format.code
-        row["count"] = slot.count
-        address = _native.address(buffer) + slot.at
-        for number, size in enumerate(slot.sizes):
-            row["sections"][number], row["sizes"][number] = address, size
-            address += size
+        kernels.set_kernel(row, kind, self.format, slot.count)
+        kernels.set_sections(row, _native.address(buffer) + slot.at, slot.sizes)
 
     def encode(self, values: npt.NDArray[Any], rng: Rng) -> Tally:
         """Encode the vector's units; each draws from the stream that its name forks from `rng`."""
@@ -115,11 +110,13 @@ class Batch:
         if self._in_table:
             joined = b"".join(keys[i] for i in self._in_table)
             self.table["key"] = np.frombuffer(joined, "V16")
-        tally = self._run(kernel.encode, values)
+        tally = self._run("encode", values)
         for i in self._alone:
             slot, buffer = self.entries[i]
             x = Vector(values[slot.start : slot.start + slot.count], self.format)
-            tally = _sum(tally, slot.operator.encode(x, Rng(keys[i]), _parts(slot, buffer)))
+            tally = kernels.total(
+                (tally, slot.operator.encode(x, Rng(keys[i]), _parts(slot, buffer)))
+            )
         return tally
 
     def decode(self, values: npt.NDArray[Any]) -> Tally:
@@ -128,7 +125,7 @@ class Batch:
         def alone(slot: Slot, parts: Parts, place: npt.NDArray[Any]) -> Tally:
             return slot.operator.decode(parts, Vector(place, self.format))
 
-        return _sum(self._run(kernel.decode, values), self._one_by_one(alone, values))
+        return kernels.total((self._run("decode", values), self._one_by_one(alone, values)))
 
     def accumulate(self, totals: npt.NDArray[Any]) -> Tally:
         """Add every decoded unit to its place, those of one place in the order of the entries."""
@@ -136,31 +133,31 @@ class Batch:
         def alone(slot: Slot, parts: Parts, place: npt.NDArray[Any]) -> Tally:
             return slot.operator.accumulate(parts, self.format, place)
 
-        return _sum(self._run(kernel.accumulate, totals), self._one_by_one(alone, totals))
+        return kernels.total((self._run("accumulate", totals), self._one_by_one(alone, totals)))
 
-    def _run(self, function: Callable[[kernel.Table], Tally], values: npt.NDArray[Any]) -> Tally:
+    def _run(self, direction: kernels.Direction, values: npt.NDArray[Any]) -> Tally:
         if not self._in_table:
             return Tally()
         base = np.uint64(_native.address(values))
         self.table["values"] = base + self._starts * np.uint64(values.itemsize)
         try:
-            return self._in_threads(function)
+            return self._in_threads(direction)
         except DecodeError as error:
             error.unit = self._in_table[error.unit or 0]
             raise
 
-    def _in_threads(self, function: Callable[[kernel.Table], Tally]) -> Tally:
+    def _in_threads(self, direction: kernels.Direction) -> Tally:
         places = len(self.table) // self._together
 
         def work(number: int) -> Tally:
             cuts = [places * k // self.threads * self._together for k in (number, number + 1)]
             try:
-                return function(self.table[cuts[0] : cuts[1]])
+                return kernels.run(direction, self.table[cuts[0] : cuts[1]])
             except DecodeError as error:
                 error.unit = cuts[0] + (error.unit or 0)
                 raise
 
-        return functools.reduce(_sum, parallel.each(work, self.threads))
+        return kernels.total(parallel.each(work, self.threads))
 
     def _one_by_one(
         self, work: Callable[[Slot, Parts, npt.NDArray[Any]], Tally], values: npt.NDArray[Any]
@@ -173,7 +170,7 @@ class Batch:
             except DecodeError as error:
                 error.unit = i
                 raise
-            tally = _sum(tally, own)
+            tally = kernels.total((tally, own))
         return tally
 
 
@@ -183,7 +180,3 @@ def _parts(slot: Slot, buffer: Buffer) -> tuple[Buffer, ...]:
         parts.append(buffer[at : at + size])
         at += size
     return tuple(parts)
-
-
-def _sum(a: Tally, b: Tally) -> Tally:
-    return Tally(a.saturated + b.saturated, a.nonfinite + b.nonfinite)

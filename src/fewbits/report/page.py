@@ -1,0 +1,160 @@
+"""One self-contained page from the result file of `fewbits train`: no network, no scripts."""
+
+import json
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from fewbits.errors import SpecError
+from fewbits.report import svg
+from fewbits.report.style import CSS
+
+_COLOURS = 6
+_TITLES = ("operator", "test accuracy", "final loss", "MB per step and rank", "× smaller than fp32",
+           "step ms", "compute", "codec", "wire", "elements compressed")  # fmt: skip
+_PARTS = ("compute", "codec", "wire")
+_AXES = (
+    ("step", "steps", 1.0),
+    ("bytes", "MB sent by each rank", 1e-6),
+    ("seconds", "seconds", 1.0),
+)
+
+Document = dict[str, Any]
+
+
+def write(numbers: Path, page: Path) -> None:
+    """Make the page of the result file `numbers`: all of it or nothing."""
+    unfinished = page.with_name(page.name + ".tmp")
+    unfinished.write_text(render(read(numbers)), encoding="utf-8")
+    unfinished.replace(page)
+
+
+def read(path: Path) -> Document:
+    """The result file at `path`; `SpecError` if it is none of ours."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise SpecError(f"{path} is not JSON: {error}") from error
+    if not isinstance(document, dict) or document.get("format") != "fewbits-train":
+        raise SpecError(f"{path} is not a result of fewbits train")
+    if document.get("version") != 1:
+        raise SpecError(f"{path} has version {document.get('version')}: upgrade fewbits")
+    return document
+
+
+def render(document: Document) -> str:
+    """The page."""
+    runs, settings = document["runs"], document["settings"]
+    about = (
+        f"{document['data']}, {settings['model']} of {document['parameters']:,} parameters, "
+        f"{settings['workers']} workers, epochs: {settings['epochs']}, "
+        f"batch {settings['batch_size']} in all"
+    )
+    body = (
+        f"<h1>Gradient compression, compared</h1><p>{escape(about)}</p>",
+        _section("Verdict", _verdicts(runs)),
+        _section("Figures", _table(runs)),
+        _section("Training loss", _legend(runs) + _curves(runs)),
+        _section("A step's time", _times(runs)),
+        _section("To repeat it", _facts(document)),
+    )
+    head = (
+        '<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>fewbits train: {escape(document['data'])}</title><style>{CSS}</style>"
+    )
+    return (
+        f'<!doctype html>\n<html lang="en"><head>{head}</head><body>{"".join(body)}</body></html>\n'
+    )
+
+
+def _section(title: str, content: str) -> str:
+    return f"<section><h2>{title}</h2>{content}</section>"
+
+
+def _verdicts(runs: Sequence[Document]) -> str:
+    words = [(run["operator"], f"{run['verdict']}.") for run in runs]
+    words += [(run["operator"], f"warning: {text}") for run in runs for text in run["warnings"]]
+    items = (f"<li><b>{escape(name)}</b> {escape(text)}</li>" for name, text in words)
+    return f'<ul class="verdicts">{"".join(items)}</ul>'
+
+
+def _table(runs: Sequence[Document]) -> str:
+    head = "".join(f"<th>{title}</th>" for title in _TITLES)
+    rows = "".join(
+        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in _cells(run))}</tr>" for run in runs
+    )
+    notes = (
+        "Loss is the mean training loss of the last epoch. Bytes are those of the busiest rank; "
+        "~ marks an estimate by formula, for DDP and its own hooks count none, and their codec is "
+        "part of the wire. Small and one-dimensional tensors are sent exact."
+    )
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    return f'<div class="scroll">{table}</div><p class="soft">{notes}</p>'
+
+
+def _cells(run: Document) -> list[str]:
+    mark = "~" if run["bytes_kind"] == "estimated" else ""
+    return [
+        run["operator"],
+        f"{100 * run['accuracy']:.1f} %",
+        "diverged" if run["loss"] is None else f"{run['loss']:.4f}",
+        f"{mark}{run['bytes_per_step'] / 1e6:.3f}",
+        f"{mark}{run['ratio']:.2f}",
+        *(f"{run['step_ms'][part]:.1f}" for part in ("total", *_PARTS)),
+        f"{100 * run['compressed_share']:.1f} %",
+    ]
+
+
+def _legend(runs: Sequence[Document]) -> str:
+    items = (
+        f'<li><svg viewBox="0 0 28 10"><line class="line c{index % _COLOURS}" x1="0" y1="5" '
+        f'x2="28" y2="5"/></svg>{escape(run["operator"])}</li>'
+        for index, run in enumerate(runs)
+    )
+    return f'<ul class="legend">{"".join(items)}</ul>'
+
+
+def _curves(runs: Sequence[Document]) -> str:
+    figures = []
+    for key, label, scale in _AXES:
+        series = [
+            svg.Series(run["operator"], index % _COLOURS, _points(run, key, scale))
+            for index, run in enumerate(runs)
+        ]
+        figure = svg.lines(series, label, "loss")
+        figures.append(f"<figure><figcaption>against {label}</figcaption>{figure}</figure>")
+    return f'<div class="figures">{"".join(figures)}</div>'
+
+
+def _points(run: Document, key: str, scale: float) -> list[svg.Point]:
+    return [(scale * p[key], p["loss"]) for p in run["curve"] if p["loss"] is not None]
+
+
+def _times(runs: Sequence[Document]) -> str:
+    bars = [
+        svg.Bar(run["operator"], [(part, part, run["step_ms"][part]) for part in _PARTS])
+        for run in runs
+    ]
+    legend = "".join(
+        f'<li><svg viewBox="0 0 28 10"><rect class="{part}" width="28" height="10"/></svg>'
+        f"{part}</li>"
+        for part in _PARTS
+    )
+    note = "The median step. Codec and wire are the time that it stands still for them."
+    figure = f'<ul class="legend">{legend}</ul><figure>{svg.bars(bars, "ms a step")}</figure>'
+    return f'<div class="time">{figure}<p class="soft">{note}</p></div>'
+
+
+def _facts(document: Document) -> str:
+    versions = ", ".join(f"{name} {number}" for name, number in document["versions"].items())
+    machine = document["machine"]
+    facts = {
+        "command": f"<code>{escape(document['command'])}</code>",
+        "seed": escape(str(document["settings"]["seed"])),
+        "versions": escape(versions),
+        "machine": escape(
+            f"{machine['system']}, {machine['architecture']}, {machine['processors']} processors"
+        ),
+    }
+    return f"<dl>{''.join(f'<dt>{name}</dt><dd>{text}</dd>' for name, text in facts.items())}</dl>"

@@ -1,0 +1,89 @@
+"""A run's state in one safetensors file: arrays and JSON, nothing that could execute on reading."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from safetensors.torch import load, save
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from fewbits.errors import SpecError
+from fewbits.train.history import History
+from fewbits.train.settings import CHECKPOINT
+
+_ABOUT, _HISTORY, _RANDOM = "about", "history", "random"
+
+
+def write(
+    folder: Path, net: nn.Module, optimizer: Optimizer, history: History, common: dict[str, Any]
+) -> None:
+    """Replace the checkpoint: a crash leaves the old one or the new one, never half of one."""
+    tensors = {f"model.{name}": tensor for name, tensor in net.state_dict().items()}
+    for index, state in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{index}.{key}": value for key, value in state.items()}
+    tensors[_RANDOM] = torch.get_rng_state()
+    tensors[_ABOUT] = _from_text(json.dumps(common))
+    tensors[_HISTORY] = _from_text(history.to_json())
+    folder.mkdir(parents=True, exist_ok=True)
+    unfinished = folder / (CHECKPOINT + ".tmp")
+    with unfinished.open("wb") as file:
+        file.write(save({name: tensor.contiguous() for name, tensor in tensors.items()}))
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(folder / CHECKPOINT)
+
+
+def read(folder: Path) -> dict[str, Tensor]:
+    """The checkpoint's tensors on every rank, from rank 0's disk; empty where there is none."""
+    path = folder / CHECKPOINT
+    content = b""
+    if dist.get_rank() == 0 and path.exists():
+        content = path.read_bytes()
+    size = torch.tensor([len(content)])
+    dist.broadcast(size, 0)
+    if int(size) == 0:
+        return {}
+    buffer = torch.zeros(int(size), dtype=torch.uint8)
+    if content:
+        buffer.copy_(torch.frombuffer(bytearray(content), dtype=torch.uint8))
+    dist.broadcast(buffer, 0)
+    try:
+        return load(buffer.numpy().tobytes())
+    except Exception as error:  # the package's own error has no public name in all versions
+        raise SpecError(f"{path} is not a checkpoint: {error}") from error
+
+
+def restore(
+    tensors: dict[str, Tensor], net: nn.Module, optimizer: Optimizer, common: dict[str, Any]
+) -> History:
+    """Put the state back; `SpecError` where the checkpoint belongs to another configuration."""
+    if not {_ABOUT, _HISTORY, _RANDOM} <= tensors.keys():
+        raise SpecError("the checkpoint was not written by fewbits train")
+    about = json.loads(_to_text(tensors[_ABOUT]))
+    for name, value in common.items():
+        if about.get(name) != value:
+            raise SpecError(f"the checkpoint has {name} {about.get(name)}, this run {value}")
+    net.load_state_dict(_under("model.", tensors))
+    state: dict[int, dict[str, Tensor]] = {}
+    for place, tensor in _under("optimizer.", tensors).items():
+        index, _, key = place.partition(".")
+        state.setdefault(int(index), {})[key] = tensor
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+    torch.set_rng_state(tensors[_RANDOM])
+    return History.from_json(_to_text(tensors[_HISTORY]))
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+
+
+def _from_text(text: str) -> Tensor:
+    return torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
+
+
+def _to_text(tensor: Tensor) -> str:
+    return tensor.numpy().tobytes().decode()

@@ -1,0 +1,37 @@
+"""How long a step takes, and how long it stands still for communication."""
+
+import time
+from typing import Any
+
+from torch import Tensor, nn
+
+
+class StepClock:
+    """Seconds of every step, and the seconds between its last gradient and the end of its backward.
+
+    In between there is nothing left to compute: DDP waits for what is still on its way. That holds
+    for plain DDP, for torch's hooks and for ours alike, so the same clock serves all of them.
+    """
+
+    def __init__(self, net: nn.Module) -> None:
+        self.seconds: list[float] = []
+        self.blocked: list[float] = []
+        self._start = self._last_gradient = 0.0
+        for parameter in net.parameters():
+            register: Any = parameter.register_post_accumulate_grad_hook  # untyped in torch
+            register(self._gradient_ready)
+
+    def start(self) -> None:
+        """A step begins."""
+        self._start = self._last_gradient = time.perf_counter()
+
+    def backward_done(self) -> None:
+        """The gradients are averaged."""
+        self.blocked.append(time.perf_counter() - self._last_gradient)
+
+    def stop(self) -> None:
+        """The step ends."""
+        self.seconds.append(time.perf_counter() - self._start)
+
+    def _gradient_ready(self, _parameter: Tensor) -> None:
+        self._last_gradient = time.perf_counter()

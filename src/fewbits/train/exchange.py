@@ -1,0 +1,117 @@
+"""How gradients travel in a run: plain DDP, a hook of torch's or fewbits, behind one face."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+from torch.nn.parallel import DistributedDataParallel
+
+import fewbits.ddp
+from fewbits.train import references
+from fewbits.train.settings import Settings
+
+
+class Counts(NamedTuple):
+    """What this rank has sent since the exchange began, and seconds spent."""
+
+    sent: float
+    plain: float
+    codec_seconds: float
+    wire_seconds: float
+    about: dict[str, Any]  # what does not change from step to step, for the results
+
+
+class Exchange(NamedTuple):
+    """`counts` takes the number of steps done since the exchange began."""
+
+    counts: Callable[[int], Counts]
+    close: Callable[[], None]
+
+
+def wrapped(net: torch.nn.Module, spec: str) -> DistributedDataParallel:
+    """The model under DDP."""
+    # PowerSGD's chained collectives abort on gloo where there is more than one bucket.
+    one_bucket = spec.startswith(references.POWERSGD)
+    return DistributedDataParallel(net, bucket_cap_mb=4096 if one_bucket else None)
+
+
+def attach(
+    model: DistributedDataParallel, spec: str, settings: Settings, *, steps_done: int
+) -> Exchange:
+    """Switch on what `spec` names, in a run that has done so many steps before."""
+    if not references.is_reference(spec):
+        return _ours(model, spec, settings, steps_done)
+    if spec == references.FP16:
+        model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+    elif spec != references.NONE:
+        state = powerSGD_hook.PowerSGDState(
+            None,
+            matrix_approximation_rank=references.rank_of(spec),
+            start_powerSGD_iter=references.PLAIN_STEPS,
+            warm_start=True,
+            random_seed=settings.seed,
+        )
+        model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    return _reference(model, spec)
+
+
+def _reference(model: DistributedDataParallel, spec: str) -> Exchange:
+    shapes = [tuple(p.shape) for p in model.parameters()]
+    elements = sum(p.numel() for p in model.parameters())
+    workers = dist.get_world_size()
+    plain = references.plain_bytes(elements, workers)
+    estimate = references.estimate(spec, shapes, workers)
+
+    def counts(steps: int) -> Counts:
+        warm_up = 0 if spec in (references.NONE, references.FP16) else references.PLAIN_STEPS
+        uncompressed = min(steps, warm_up)
+        sent = uncompressed * plain + (steps - uncompressed) * estimate.bytes_per_step
+        about = _about("estimated", elements, estimate.compressed_elements)
+        return Counts(sent, steps * plain, 0.0, 0.0, about)
+
+    return Exchange(counts, lambda: None)
+
+
+def _ours(
+    model: DistributedDataParallel, spec: str, settings: Settings, steps_done: int
+) -> Exchange:
+    with warnings.catch_warnings(record=True) as caught:  # they belong beside the figures
+        warnings.simplefilter("always")
+        compression = fewbits.ddp.attach(
+            model,
+            spec,
+            settings.master,
+            scheme=settings.scheme,
+            seed=settings.seed,
+            threads=settings.threads,
+        )
+    warned = [str(warning.message) for warning in caught]
+    # Rounding is keyed by the step: a resumed run draws what an uninterrupted one would draw.
+    compression.step = steps_done
+
+    def counts(_steps: int) -> Counts:
+        report = compression.report()
+        about = _about("measured", report.elements, report.compressed_elements)
+        about |= {"master": report.master, "scheme": report.scheme, "exact": dict(report.exact)}
+        about["warnings"] = warned
+        sent = report.payload_bytes + report.header_bytes
+        seconds = report.codec_seconds, report.wire_seconds
+        return Counts(sent, report.plain_bytes, *seconds, about)
+
+    return Exchange(counts, compression.close)
+
+
+def _about(kind: str, elements: int, compressed: int) -> dict[str, Any]:
+    return {
+        "bytes_kind": kind,
+        "elements": elements,
+        "compressed_elements": compressed,
+        "compressed_share": compressed / max(elements, 1),
+        "master": None,
+        "scheme": None,
+        "exact": {},
+        "warnings": [],
+    }

@@ -1,0 +1,146 @@
+"""Starts the local workers of one run, follows rank 0 and ends all of them if one fails."""
+
+import json
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from fewbits.errors import PeerError, SpecError
+
+BAD_INPUT = 2
+_POLL = 0.05  # seconds between two looks at the ranks
+_LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
+
+Event = dict[str, Any]
+
+
+def launch(command: Sequence[str], workers: int, on_event: Callable[[Event], None]) -> Event:
+    """Run `command` as every rank and return rank 0's `result` event.
+
+    `SpecError` where a rank refuses its input, `PeerError` with the failing rank's last line
+    where it fails otherwise. No process outlives the call.
+    """
+    with tempfile.TemporaryDirectory(prefix="fewbits-train-") as folder:
+        ranks: list[Rank] = []
+        try:
+            port = _free_port()
+            # One by one, so that what has started is ended if the next cannot start.
+            for rank in range(workers):
+                ranks.append(Rank(command, rank, workers, port, Path(folder)))  # noqa: PERF401
+            return _follow(ranks, on_event)
+        finally:
+            for started in ranks:
+                started.end()
+
+
+class Rank:
+    """One worker process, with its errors in a file."""
+
+    def __init__(
+        self, command: Sequence[str], rank: int, workers: int, port: int, folder: Path
+    ) -> None:
+        self.rank, self._errors = rank, folder / f"rank-{rank}.stderr"
+        with self._errors.open("wb") as errors:
+            self.process = subprocess.Popen(
+                command,
+                env=os.environ | _environment(rank, workers, port),
+                # A worker ends when this pipe closes: none is orphaned if the launcher is killed.
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE if rank == 0 else subprocess.DEVNULL,
+                stderr=errors,
+                # Ctrl-C in the terminal is for the launcher alone, which then ends its workers.
+                start_new_session=True,
+            )
+
+    def failure(self) -> Exception | None:
+        """What to raise if the process has failed."""
+        code = self.process.poll()
+        if code is None or code == 0:
+            return None
+        lines = self._errors.read_text(errors="replace").split("\n")
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "no message")
+        last = last.removeprefix("fewbits: ")
+        if code == BAD_INPUT:
+            return SpecError(last)
+        if code < 0:
+            return PeerError(f"rank {self.rank} was ended by {_signal_name(-code)}")
+        return PeerError(f"rank {self.rank} failed: {last}")
+
+    def end(self) -> None:
+        """Kill what still runs and free the pipes."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+def _follow(ranks: Sequence[Rank], on_event: Callable[[Event], None]) -> Event:
+    events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+    stdout = ranks[0].process.stdout
+    assert stdout is not None
+    threading.Thread(target=_read, args=(stdout, events), daemon=True).start()
+    result: Event | None = None
+    while True:
+        try:
+            event = events.get(timeout=_POLL)
+        except queue.Empty:
+            for failure in [rank.failure() for rank in ranks]:
+                if failure is not None:
+                    raise failure from None
+            if all(rank.process.poll() == 0 for rank in ranks) and events.empty():
+                break
+            continue
+        if event["event"] == "result":
+            result = event
+        else:
+            on_event(event)
+    if result is None:
+        raise PeerError("rank 0 ended without a result")
+    return result
+
+
+def _read(stdout: IO[bytes], events: "queue.SimpleQueue[Event]") -> None:
+    for line in stdout:
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue  # not ours: some library's word on stdout
+        if isinstance(event, dict) and "event" in event:
+            events.put(event)
+
+
+def _environment(rank: int, workers: int, port: int) -> dict[str, str]:
+    return {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(workers),
+        "LOCAL_WORLD_SIZE": str(workers),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        # Ranks share the processors; torch would start a thread for each processor in each rank.
+        "OMP_NUM_THREADS": "1",
+        "GLOO_SOCKET_IFNAME": os.environ.get("GLOO_SOCKET_IFNAME", _LOOPBACK),
+    }
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

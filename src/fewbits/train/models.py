@@ -1,0 +1,117 @@
+"""Three small models of well-known kinds, without buffers or dropout: parameters are all."""
+
+import torch
+from torch import Tensor, nn
+
+from fewbits.train.data import CONTEXT, Dataset
+
+_WIDTH = 128  # of the language model
+_LAYERS = 4
+_HEADS = 4
+
+
+def build(model: str, dataset: Dataset) -> nn.Module:
+    """A fresh model for the data; its parameters follow from torch's seed."""
+    if model == "gpt":
+        return Gpt(dataset.classes)
+    channels, side = dataset.train.inputs.shape[1:3]
+    return (Cnn if model == "cnn" else ResNet)(channels, side, dataset.classes)
+
+
+class Cnn(nn.Sequential):
+    """Three convolutions of 64 channels and a hidden layer of 256.
+
+    Nearly all elements are in large matrices, which are what compression is for.
+    """
+
+    def __init__(self, channels: int, side: int, classes: int) -> None:
+        # Small images keep their size through two convolutions, large ones are halved at once.
+        first = nn.MaxPool2d(2) if side > 8 else nn.Identity()
+        side = (side // 2 if side > 8 else side) // 2
+        super().__init__(
+            nn.Sequential(nn.Conv2d(channels, 64, 3, padding=1), nn.ReLU(), first),
+            nn.Sequential(nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+            nn.Sequential(nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(), nn.Flatten()),
+            nn.Sequential(nn.Linear(64 * side * side, 256), nn.ReLU()),
+            nn.Linear(256, classes),
+        )
+
+
+class ResNet(nn.Sequential):
+    """Twenty layers as in ResNet-20 (He et al., 2016), twice as wide at half the resolution.
+
+    The same work, four times the parameters. Group norm in place of batch norm: statistics of
+    a worker's share of the batch would make results depend on the number of workers.
+    """
+
+    def __init__(self, channels: int, side: int, classes: int) -> None:
+        stem = [nn.Conv2d(channels, 32, 3, padding=1, bias=False), nn.GroupNorm(8, 32), nn.ReLU()]
+        if side > 16:
+            stem.append(nn.MaxPool2d(2))
+        widths = [32, 32, 32, 64, 64, 64, 128, 128, 128]
+        blocks = [Block(a, b) for a, b in zip([32, *widths], widths, strict=False)]
+        head = (nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, classes))
+        super().__init__(nn.Sequential(*stem), *blocks, *head)
+
+
+class Block(nn.Module):
+    """Two convolutions beside a shortcut; halves the resolution where the width grows."""
+
+    def __init__(self, inside: int, outside: int) -> None:
+        super().__init__()
+        stride = 1 if inside == outside else 2
+        self.body = nn.Sequential(
+            nn.Conv2d(inside, outside, 3, stride, padding=1, bias=False),
+            nn.GroupNorm(8, outside),
+            nn.ReLU(),
+            nn.Conv2d(outside, outside, 3, padding=1, bias=False),
+            norm := nn.GroupNorm(8, outside),
+        )
+        nn.init.zeros_(norm.weight)  # every block starts as its shortcut: learning starts at once
+        self.shortcut = (
+            nn.Identity() if stride == 1 else nn.Conv2d(inside, outside, 1, stride, bias=False)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(self.body(x) + self.shortcut(x))
+
+
+class Gpt(nn.Module):
+    """A character-level GPT: causal attention, learned positions, norms before the layers."""
+
+    def __init__(self, characters: int) -> None:
+        super().__init__()
+        self.characters = nn.Embedding(characters, _WIDTH)
+        self.places = nn.Parameter(torch.randn(CONTEXT, _WIDTH) * 0.02)
+        self.layers = nn.Sequential(*(Layer() for _ in range(_LAYERS)))
+        self.head = nn.Sequential(nn.LayerNorm(_WIDTH), nn.Linear(_WIDTH, characters))
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.characters(x) + self.places[: x.shape[1]]
+        logits: Tensor = self.head(self.layers(hidden))
+        return logits
+
+
+class Layer(nn.Module):
+    """Attention, then two linear layers, each added to what came in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(_WIDTH)
+        self.mix = nn.Linear(_WIDTH, 3 * _WIDTH)
+        self.out = nn.Linear(_WIDTH, _WIDTH)
+        self.think = nn.Sequential(
+            nn.LayerNorm(_WIDTH),
+            nn.Linear(_WIDTH, 4 * _WIDTH),
+            nn.GELU(),
+            nn.Linear(4 * _WIDTH, _WIDTH),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, length, _ = x.shape
+        heads = self.mix(self.norm(x)).view(batch, length, 3, _HEADS, -1).permute(2, 0, 3, 1, 4)
+        query, key, value = heads.unbind(0)
+        seen = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        x = x + self.out(seen.transpose(1, 2).reshape(batch, length, _WIDTH))
+        thought: Tensor = self.think(x)
+        return x + thought

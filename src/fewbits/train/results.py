@@ -1,0 +1,126 @@
+"""From a run's history to the figures that are compared, as plain JSON values."""
+
+import json
+import math
+import os
+import platform
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from fewbits.train.history import History
+from fewbits.train.settings import Settings
+
+FORMAT = "fewbits-train"
+VERSION = 1
+_POINTS = 60  # of a curve: as many as a figure can show
+
+Result = dict[str, Any]
+
+
+def of_run(history: History, counted: Mapping[str, Any]) -> Result:
+    """One run; `counted` is what the exchange and the model add. Bytes: the busiest rank's."""
+    steps, last = len(history.losses), history.epochs[-1]
+    return {
+        **counted,
+        "steps": steps,
+        "accuracy": finite(last.accuracy),
+        "test_loss": finite(last.test_loss),
+        "loss": finite(last.loss),
+        "seconds": sum(history.seconds),
+        "bytes_per_step": last.sent / steps,
+        "fp32_bytes_per_step": last.plain / steps,
+        "ratio": last.plain / last.sent if last.sent else 1.0,
+        "step_ms": _split(history),
+        "busy_ms": {
+            "codec": 1e3 * last.codec_seconds / steps,
+            "wire": 1e3 * last.wire_seconds / steps,
+        },
+        "curve": _curve(history),
+        "epochs": [
+            {name: finite(value) for name, value in asdict(epoch).items()}
+            for epoch in history.epochs
+        ],
+    }
+
+
+def document(settings: Settings, about: Mapping[str, Any], runs: Sequence[Result]) -> Result:
+    """The whole comparison, with what it takes to repeat it."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "command": shlex.join(["fewbits", "train", *settings.arguments()]),
+        "settings": asdict(settings),
+        **about,
+        "versions": {
+            "python": platform.python_version(),
+            **{name: _version(name) for name in ("fewbits", "torch", "numpy")},
+        },
+        "machine": {
+            "system": platform.system(),
+            "architecture": platform.machine(),
+            "processors": os.cpu_count(),
+        },
+        "runs": list(runs),
+    }
+
+
+def write(document: Result, path: Path) -> None:
+    """The document as a file: all of it or nothing."""
+    unfinished = path.with_name(path.name + ".tmp")
+    unfinished.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    unfinished.replace(path)
+
+
+def finite(value: float) -> float | None:
+    """The value, or None for what JSON cannot hold: a run that diverged."""
+    return value if math.isfinite(value) else None
+
+
+def _split(history: History) -> dict[str, float]:
+    """A typical step, and its parts, which add up to it.
+
+    Medians, for another program on the machine disturbs some steps badly. The time that a step
+    stands still is shared out between codec and wire as their busy seconds are.
+    """
+    last = history.epochs[-1]
+    total, blocked = 1e3 * median(history.seconds), 1e3 * median(history.blocked)
+    busy = last.codec_seconds + last.wire_seconds
+    codec = blocked * last.codec_seconds / busy if busy else 0.0
+    return {
+        "total": total,
+        "compute": total - blocked,
+        "codec": codec,
+        "wire": blocked - codec,
+    }
+
+
+def _curve(history: History) -> list[dict[str, float | None]]:
+    """Training loss against steps, bytes and seconds, averaged over windows of steps."""
+    steps, per_step = len(history.losses), history.epochs[-1].sent / len(history.losses)
+    window = max(1, math.ceil(steps / _POINTS))
+    points: list[dict[str, float | None]] = []
+    seconds = 0.0
+    for start in range(0, steps, window):
+        stop = min(steps, start + window)
+        seconds += sum(history.seconds[start:stop])
+        points.append(
+            {
+                "step": stop,
+                "loss": finite(fmean(history.losses[start:stop])),
+                "bytes": per_step * stop,
+                "seconds": seconds,
+            }
+        )
+    return points
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,85 @@
+"""One plain sentence on whether an operator helped, computed from what was measured."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+BASELINE = "none"
+_DRIFT = 0.1  # of the time for computing that is no cause for doubt
+
+
+def add_verdicts(runs: Sequence[dict[str, Any]], test_samples: int) -> None:
+    """Write every run's verdict into it, against the run without compression."""
+    baseline = next((run for run in runs if run["operator"] == BASELINE), None)
+    for run in runs:
+        run["gain_below_gbit"] = None
+        if baseline is None:
+            run["verdict"] = "nothing to compare with: add --operator none"
+        elif run is baseline:
+            run["verdict"] = "what the others are compared with"
+        else:
+            below = gain_below(run, baseline)
+            # JSON has no infinity: None stands for both ends, and the sentence says which.
+            run["gain_below_gbit"] = below if 0 < below < math.inf else None
+            words = _bytes(run), _accuracy(run, baseline, test_samples), _time(run, baseline, below)
+            run["verdict"] = "{} {}; {}".format(*words)
+
+
+def gain_below(run: dict[str, Any], baseline: dict[str, Any]) -> float:
+    """The link speed in Gbit/s below which the saved bytes outweigh the added time.
+
+    0 where that is never, infinity where it is always.
+
+    The added time is what a step stands still longer on this link, or the codec's seconds where
+    they are more: a codec that hides behind computation here need not do so elsewhere.
+    """
+    saved = baseline["bytes_per_step"] - run["bytes_per_step"]
+    if saved <= 0:
+        return 0.0
+    ours, plain = (r["step_ms"]["total"] - r["step_ms"]["compute"] for r in (run, baseline))
+    added = max(ours - plain, run["busy_ms"]["codec"])
+    return 8e-6 * saved / added if added > 0 else math.inf
+
+
+def _bytes(run: dict[str, Any]) -> str:
+    about = "about " if run["bytes_kind"] == "estimated" else ""
+    if run["ratio"] >= 1.005:
+        return f"sent {about}{run['ratio']:.1f}× fewer bytes"
+    return f"saved no bytes ({run['ratio']:.2f}× fewer)"
+
+
+def _accuracy(run: dict[str, Any], baseline: dict[str, Any], test_samples: int) -> str:
+    ours, plain = run["accuracy"], baseline["accuracy"]
+    if run["loss"] is None:
+        return "but diverged"
+    figures = f"({100 * ours:.1f} % vs {100 * plain:.1f} %)"
+    # Two standard errors of the difference of two shares: less cannot be told from chance.
+    variance = (ours * (1 - ours) + plain * (1 - plain)) / test_samples
+    if abs(ours - plain) <= 2 * math.sqrt(variance) + 1 / test_samples:
+        return f"at the same accuracy {figures}"
+    return f"{'and was more' if ours > plain else 'but was less'} accurate {figures}"
+
+
+def _time(run: dict[str, Any], baseline: dict[str, Any], below: float) -> str:
+    ours, plain = run["step_ms"]["total"], baseline["step_ms"]["total"]
+    more = "less" if ours < plain else "more"
+    here = f"on this link a step took {abs(ours - plain):.1f} ms {more} ({ours / plain - 1:+.0%})"
+    if below == 0:
+        return f"{here}: expect no gain on any link"
+    if math.isinf(below) and ours > plain:
+        return f"{here}, though it waited less: too noisy to tell where it gains"
+    where = "on any link" if math.isinf(below) else f"below about {_speed(below)}"
+    return f"{here}: expect a gain {where}{_disturbance(run, baseline)}"
+
+
+def _disturbance(run: dict[str, Any], baseline: dict[str, Any]) -> str:
+    """A warning where computing, which is the same work in both runs, took another time."""
+    change = run["step_ms"]["compute"] / baseline["step_ms"]["compute"] - 1
+    if abs(change) <= _DRIFT:
+        return ""
+    return f" (computing alone took {change:+.0%}: the processors were shared, so times are rough)"
+
+
+def _speed(gbit: float) -> str:
+    value, unit = (gbit, "Gbit/s") if gbit >= 1 else (1000 * gbit, "Mbit/s")
+    return f"{float(f'{value:.2g}'):g} {unit}"

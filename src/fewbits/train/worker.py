@@ -1,0 +1,58 @@
+"""What a rank does: joins the group, then one run after the other."""
+
+import os
+import threading
+from datetime import timedelta
+from typing import Any
+
+import torch.distributed as dist
+
+from fewbits.train import results
+from fewbits.train.data import Dataset
+from fewbits.train.settings import Settings
+from fewbits.train.trial import Emit, Trial
+
+_TIMEOUT = timedelta(seconds=120)
+
+
+def work(settings: Settings, dataset: Dataset, emit: Emit) -> list[dict[str, Any]]:
+    """All runs of the settings; the `result` events, which rank 0 also emits."""
+    dist.init_process_group("gloo", timeout=_TIMEOUT)
+    ended = []
+    for spec in settings.operators:
+        trial = Trial(settings, spec, dataset, emit)
+        trial.run()
+        ended.append(_result(trial))
+        trial.close()
+        if trial.rank == 0:
+            emit(ended[-1])
+    dist.destroy_process_group()
+    return ended
+
+
+def end_with_parent() -> None:
+    """End this process when stdin closes, that is when whoever started it has gone."""
+
+    def watch() -> None:
+        # Not sys.stdin: its lock, held by this thread, would abort the interpreter's shutdown.
+        while os.read(0, 1):
+            pass
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _result(trial: Trial) -> dict[str, Any]:
+    counted = {
+        "operator": trial.spec,
+        **trial.history.exchange,
+        "parameters_sha256": trial.digest(),
+        "replicas_agree": trial.replicas_agree(),
+    }
+    return {
+        "event": "result",
+        "data": trial.dataset.name,
+        "parameters": sum(p.numel() for p in trial.net.parameters()),
+        "test_samples": int(trial.dataset.test.targets.size),
+        "run": results.of_run(trial.history, counted),
+    }

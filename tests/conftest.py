@@ -1,0 +1,58 @@
+"""Hypothesis profiles, the `--soak` switch, and fixtures that several folders use."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+sys.path.insert(0, str(Path(__file__).parent))  # for `cases`: pytest's importlib mode adds nothing
+
+from fewbits import _native
+
+_COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
+settings.register_profile("dev", max_examples=50, **_COMMON)
+settings.register_profile("ci", max_examples=300, derandomize=True, **_COMMON)
+settings.register_profile("nightly", max_examples=20_000, **_COMMON)
+_default = "ci" if os.environ.get("CI") == "true" else "dev"
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", _default))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--soak", action="store_true", help="also run the tests marked soak")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--soak") or "soak" in (config.getoption("-m") or ""):
+        return
+    skip = pytest.mark.skip(reason="longer than the gate allows: pass --soak")
+    for item in items:
+        if item.get_closest_marker("soak"):
+            item.add_marker(skip)
+
+
+def tables() -> tuple[str, ...]:
+    """The tables of kernels that this machine can run."""
+    before = _native.simd()
+    found = []
+    for name in _native.SIMD:
+        try:
+            _native.use_simd(name)
+        except ValueError:
+            continue
+        found.append(name)
+    _native.use_simd(before)
+    return tuple(found)
+
+
+@pytest.fixture(params=_native.SIMD)
+def simd(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Each table of kernels in turn; the one that was in use is restored."""
+    if request.param not in tables():
+        pytest.skip(f"this machine has no {request.param} table")
+    before = _native.simd()
+    _native.use_simd(request.param)
+    yield request.param
+    _native.use_simd(before)

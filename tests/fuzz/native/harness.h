@@ -1,0 +1,137 @@
+// What the fuzz targets share: choices taken from the input, and buffers that end where their
+// allocation ends, so that the address sanitizer sees a read of one byte too many.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <span>
+
+#include "fewbits.h"
+
+#define REQUIRE(condition)                                                                         \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            std::fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #condition);    \
+            std::abort();                                                                          \
+        }                                                                                          \
+    } while (false)
+
+namespace fuzz {
+
+using ConstBytes = std::span<const uint8_t>;
+
+// Memory of exactly `size` bytes at an address that is `offset` beyond a multiple of 8.
+class Buffer {
+  public:
+    Buffer(size_t size, unsigned offset)
+        : memory_(new uint8_t[size + offset % 8]), data_(memory_.get() + offset % 8), size_(size) {
+        std::memset(data_, 0xA5, size);
+    }
+    Buffer(ConstBytes bytes, unsigned offset) : Buffer(bytes.size(), offset) {
+        std::copy(bytes.begin(), bytes.end(), data_);
+    }
+
+    uint8_t *data() const { return data_; }
+    size_t size() const { return size_; }
+    ConstBytes bytes() const { return {data_, size_}; }
+    bool operator==(const Buffer &other) const {
+        return std::ranges::equal(bytes(), other.bytes());
+    }
+
+  private:
+    std::unique_ptr<uint8_t[]> memory_;
+    uint8_t *data_;
+    size_t size_;
+};
+
+// The input as a sequence of numbers; zeros after its end.
+class Input {
+  public:
+    Input(const uint8_t *data, size_t size) : left_(data, size) {}
+
+    uint64_t number(size_t width) {
+        uint64_t value = 0;
+        const size_t taken = std::min(width, left_.size());
+        if (taken > 0) {
+            std::memcpy(&value, left_.data(), taken);
+        }
+        left_ = left_.subspan(taken);
+        return value;
+    }
+    uint8_t byte() { return static_cast<uint8_t>(number(1)); }
+    ConstBytes rest() const { return left_; }
+
+  private:
+    ConstBytes left_;
+};
+
+// A float format as its bit fields.
+struct Format {
+    int exponent;
+    int mantissa;
+
+    size_t item() const { return static_cast<size_t>(1 + exponent + mantissa) / 8; }
+    uint64_t top() const { return (uint64_t{1} << exponent) - 1; }
+    uint64_t infinity() const { return top() << mantissa; }
+    uint64_t sign() const { return uint64_t{1} << (exponent + mantissa); }
+    uint64_t quiet_nan() const { return infinity() | uint64_t{1} << (mantissa - 1); }
+    bool finite(uint64_t bits) const { return (bits & ~sign()) < infinity(); }
+};
+
+inline Format format_of(int dtype) {
+    constexpr Format formats[] = {{8, 23}, {11, 52}, {5, 10}, {8, 7}};
+    return formats[dtype - FEWBITS_FLOAT32];
+}
+
+inline uint64_t element(const uint8_t *values, size_t index, size_t item) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, values + index * item, item);
+    return bits;
+}
+
+// Field `index` of `width` bits (at most 16) in a packed plane.
+inline uint32_t field(ConstBytes plane, size_t index, int width) {
+    const size_t bit = index * static_cast<size_t>(width);
+    uint64_t word = 0;
+    for (size_t i = 0; i < 3 && bit / 8 + i < plane.size(); ++i) {
+        word |= uint64_t{plane[bit / 8 + i]} << (8 * i);
+    }
+    return static_cast<uint32_t>((word >> (bit % 8)) & ((uint64_t{1} << width) - 1));
+}
+
+// Whether the bits after the last field are zero.
+inline bool padding_is_zero(ConstBytes plane, size_t count, int width) {
+    const size_t used = count * static_cast<size_t>(width) % 8;
+    return used == 0 || plane.empty() || (plane.back() >> used) == 0;
+}
+
+inline size_t packed_size(size_t count, int width) {
+    return (count * static_cast<size_t>(width) + 7) / 8;
+}
+
+// `call` once with each table of kernels; the same table twice on a machine that has only one.
+template <class Call> void with_each_table(Call call) {
+    REQUIRE(fewbits_use_simd(FEWBITS_SIMD_SCALAR) == FEWBITS_OK);
+    call(0);
+    fewbits_use_simd(FEWBITS_SIMD_AVX2);
+    call(1);
+}
+
+// One unit through a function that takes a table of them.
+inline int run(int (*function)(fewbits_unit *, size_t, size_t *), fewbits_unit &unit) {
+    size_t failed = SIZE_MAX;
+    const int status = function(&unit, 1, &failed);
+    REQUIRE(failed == (status == FEWBITS_OK ? SIZE_MAX : 0));
+    return status;
+}
+
+inline bool equal(const fewbits_tally &a, const fewbits_tally &b) {
+    return a.saturated == b.saturated && a.nonfinite == b.nonfinite;
+}
+
+} // namespace fuzz

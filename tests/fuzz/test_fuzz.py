@@ -1,0 +1,350 @@
+"""Mutated frames through `decompress`: it returns a vector or raises `DecodeError`, nothing else.
+
+Two families. Raw mutations change the bytes of good frames, so the checksum meets nearly all of
+them. Drafts are headers with arbitrary fields around arbitrary sections, sealed with a right
+checksum, so that every check behind it is reached. What is accepted must be canonical: compressing
+the result gives the same bytes.
+
+The gate runs a few thousand of each; `python tests/fuzz/test_fuzz.py --mutations N` runs more.
+"""
+
+import argparse
+import contextlib
+import random
+import re
+import struct
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import fewbits
+from fewbits import DecodeError, FrameInfo
+from fewbits.kernels import native
+
+HERE = Path(__file__).parent
+CORPUS = sorted((HERE / "corpus" / "frame").glob("*.bin"))
+GOLDEN = sorted((HERE.parent / "golden" / "good").rglob("*.bin"))
+LIMIT = 4096  # elements
+IN_GATE = 3000  # mutations a family
+
+SPECS = ("identity", "float16", "bfloat16", "natural", "natural:rounding=nearest")
+DTYPES = {1: "float32", 2: "float64", 3: "float16", 4: ml_dtypes.bfloat16}
+ITEM = {1: 4, 2: 8, 3: 2, 4: 2}
+EXPONENT = {1: 8, 2: 11, 3: 5, 4: 8}
+NOTABLE = (0, 1, 2, 7, 8, 31, 32, 33, 127, 128, 255, 256, 4096, 65535, 65536, 2**31, 2**32 - 1,
+           2**32, 2**62, 2**63, 2**64 - 1)  # fmt: skip
+
+
+def good_frames() -> list[bytes]:
+    """A frame of every operator and dtype at several shapes, then the golden ones."""
+    source = np.random.default_rng(5)
+    frames = []
+    for spec in SPECS:
+        for dtype in DTYPES.values():
+            for shape in ((), (0,), (1,), (7,), (33,), (3, 0, 2), (5, 41)):
+                x = source.standard_normal(shape).astype(dtype)
+                if x.size > 100:
+                    x[0, :3] = np.nan, np.inf, 0.0
+                frames.append(fewbits.compress(x, spec, seed=3, nonfinite="carry"))
+    small = (path.read_bytes() for path in GOLDEN if path.stat().st_size <= 4096)
+    return [bytes(frame) for frame in (*frames, *small)]
+
+
+def sealed(body: bytes) -> bytes:
+    return body + native.crc32c(np.frombuffer(body, np.uint8)).to_bytes(4, "little")
+
+
+# ---- raw mutations ----
+
+
+def _flip(data: bytearray, rng: random.Random, frames: list[bytes]) -> None:
+    data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+
+
+def _overwrite(data: bytearray, rng: random.Random, frames: list[bytes]) -> None:
+    width = rng.choice((1, 2, 4, 8))
+    at = rng.randrange(len(data))
+    value = (rng.choice(NOTABLE) % 2 ** (8 * width)).to_bytes(width, "little")
+    data[at : at + width] = value[: len(data) - at]
+
+
+def _remove(data: bytearray, rng: random.Random, frames: list[bytes]) -> None:
+    at = rng.randrange(len(data))
+    del data[at : at + rng.choice((1, 1, 2, 4, 16))]
+
+
+def _repeat(data: bytearray, rng: random.Random, frames: list[bytes]) -> None:
+    at, size = rng.randrange(len(data)), rng.choice((1, 2, 4, 16))
+    data[at:at] = data[at : at + size]
+
+
+def _insert(data: bytearray, rng: random.Random, frames: list[bytes]) -> None:
+    at = rng.randrange(len(data) + 1)
+    data[at:at] = rng.randbytes(rng.choice((1, 1, 2, 8)))
+
+
+def _cut(data: bytearray, rng: random.Random, frames: list[bytes]) -> None:
+    del data[rng.randrange(len(data)) :]
+
+
+def _splice(data: bytearray, rng: random.Random, frames: list[bytes]) -> None:
+    other = rng.choice(frames)
+    data[rng.randrange(len(data)) :] = other[rng.randrange(len(other)) :]
+
+
+RAW = (_flip, _flip, _overwrite, _remove, _repeat, _insert, _cut, _splice)
+
+
+def raw_mutations(rng: random.Random) -> Iterator[bytes]:
+    """Good frames with one to four changes anywhere; a quarter get a right checksum again."""
+    frames = good_frames()
+    while True:
+        data = bytearray(rng.choice(frames))
+        for _ in range(rng.choice((1, 1, 1, 2, 3, 4))):
+            if data:
+                rng.choice(RAW)(data, rng, frames)
+        yield sealed(bytes(data[:-4])) if rng.random() < 0.25 else bytes(data)
+
+
+# ---- drafts: anything behind a right checksum ----
+
+
+@dataclass
+class Draft:
+    """A frame's fields before they are bytes; nothing keeps them from contradicting each other."""
+
+    dtype: int
+    shape: list[int]
+    code: int
+    nearest: bool
+    sections: list[bytes]
+    version: int = 1
+    flags: int | None = None
+    nonfinite: bool = False
+    lengths: list[int] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    stages: list[tuple[int, list[tuple[int, int, bytes]]]] = field(default_factory=list)
+    tail: bytes = b""
+
+    def encode(self) -> bytes:
+        words = [*self.shape, *self.lengths]
+        width = next((n for n in (1, 2, 4) if max(words, default=0) < 1 << 8 * n), 8)
+        flags = width.bit_length() - 1 | (4 if self.nonfinite else 0)
+        flags = flags if self.flags is None else self.flags
+        width = 1 << (flags & 3)
+        counts = {
+            "dimensions": len(self.shape),
+            "stages": len(self.stages),
+            "sections": len(self.lengths),
+        } | self.counts
+        parts = [b"fewb", bytes((self.version, flags, self.dtype)), bytes(counts.values())]
+        parts += [(word % 2 ** (8 * width)).to_bytes(width, "little") for word in self.shape]
+        for code, parameters in self.stages:
+            parts.append(struct.pack("<HB", code, len(parameters)))
+            parts += [bytes((number, kind)) + value for number, kind, value in parameters]
+        parts += [(word % 2 ** (8 * width)).to_bytes(width, "little") for word in self.lengths]
+        return sealed(b"".join((*parts, *self.sections, self.tail)))
+
+
+def _plane(rng: random.Random, count: int, width: int) -> bytes:
+    """Codes that are mostly ordinary, with zeros and top codes; padding is mostly right."""
+    bits = 0
+    top = (1 << width) - 1
+    for i in range(count):
+        code = rng.choice((0, top)) if rng.random() < 0.02 else rng.randrange(1, max(top, 2))
+        bits |= (code & top) << (i * width)
+    size = (count * width + 7) // 8
+    if rng.random() < 0.1 and size:
+        bits |= 1 << (8 * size - 1)
+    return bits.to_bytes(size, "little")
+
+
+def _sections(rng: random.Random, draft: Draft, count: int) -> list[bytes]:
+    """Sections of the lengths that the operator wants."""
+    if draft.code != 4:
+        item = {1: ITEM.get(draft.dtype, 4), 2: 2, 3: 2}.get(draft.code, 1)
+        return [rng.randbytes(count * item)]
+    width = EXPONENT.get(draft.dtype, 8)
+    signs = bytes((count + 7) // 8) if rng.random() < 0.5 else _plane(rng, count, 1)
+    return [_plane(rng, count, width), signs]
+
+
+def plausible_draft(rng: random.Random) -> Draft:
+    """A draft that decodes, up to its nonfinite flag and the values of its codes."""
+    shape = [rng.choice((0, 1, 1, 2, 3, 5, 8, 31, 33)) for _ in range(rng.choice((0, 1, 1, 2, 3)))]
+    draft = Draft(
+        rng.randrange(1, 5), shape, rng.choice((1, 2, 3, 4, 4, 4)), rng.random() < 0.4, []
+    )
+    count = int(np.prod(shape, dtype=object))
+    if count > 300:
+        draft.shape, count = [count % 300], count % 300
+    draft.sections = _sections(rng, draft, count)
+    draft.lengths = [len(section) for section in draft.sections]
+    own = [(0, 1, b"\x01")] if draft.nearest and draft.code == 4 else []
+    draft.stages = [(draft.code, own)]
+    draft.nonfinite = rng.random() < 0.3
+    return draft
+
+
+def _parameter(rng: random.Random) -> tuple[int, int, bytes]:
+    kind = rng.choice((0, 1, 1, 2, 3, 3, 4, 5))
+    size = {1: 1, 2: 8, 3: 8, 4: 16}.get(kind, 1)
+    special = struct.pack("<d", rng.choice((0.0, -0.0, 1.5, float("nan"), float("inf"))))
+    value = (
+        special if kind == 3 and rng.random() < 0.5 else rng.choice((bytes(16), rng.randbytes(16)))
+    )
+    return rng.choice((0, 0, 1, 2, 255)), kind, value[:size]
+
+
+def _other_word(words: list[int], rng: random.Random) -> None:
+    if words:
+        at = rng.randrange(len(words))
+        words[at] = rng.choice((rng.choice(NOTABLE), max(0, words[at] + rng.choice((-1, 1)))))
+
+
+def _resize_section(draft: Draft, rng: random.Random) -> None:
+    if draft.sections:
+        at = rng.randrange(len(draft.sections))
+        draft.sections[at] = (draft.sections[at] + b"\0")[: rng.choice((-2, None))]
+        draft.lengths[at] = len(draft.sections[at])
+
+
+def _move_boundary(draft: Draft, rng: random.Random) -> None:
+    if len(draft.lengths) == 2 and draft.lengths[0] > 0:
+        draft.lengths[0] -= 1
+        draft.lengths[1] += 1
+
+
+PERTURBATIONS: tuple[Callable[[Draft, random.Random], object], ...] = (
+    lambda d, r: setattr(d, "dtype", r.choice((0, 1, 2, 3, 4, 5, 255))),
+    lambda d, r: setattr(d, "version", r.choice((0, 2, 255))),
+    lambda d, r: setattr(d, "flags", r.choice((0, 1, 2, 3, 4, 8, 0x80, 255, r.randrange(256)))),
+    lambda d, r: setattr(d, "nonfinite", not d.nonfinite),
+    lambda d, r: d.counts.update(dimensions=r.choice((0, 1, 32, 33, 255))),
+    lambda d, r: d.counts.update(stages=r.choice((0, 2, 8, 9, 255))),
+    lambda d, r: d.counts.update(sections=r.choice((0, 1, 3, 16, 17, 255))),
+    lambda d, r: _other_word(d.shape, r),
+    lambda d, r: d.shape.extend([r.choice(NOTABLE)] * r.choice((1, 2, 29))),
+    lambda d, r: _other_word(d.lengths, r),
+    _resize_section,
+    _move_boundary,
+    lambda d, r: d.stages.append((r.randrange(6), [])),
+    lambda d, r: d.stages.__setitem__(0, (r.choice((0, 1, 2, 3, 4, 5, 65535)), d.stages[0][1])),
+    lambda d, r: d.stages[0][1].extend(_parameter(r) for _ in range(r.choice((1, 1, 2, 33)))),
+    lambda d, r: d.stages.__setitem__(0, (4, [(0, 1, bytes((r.choice((0, 1, 2, 255)),)))])),
+    lambda d, r: d.sections.__setitem__(slice(None), [r.randbytes(len(s)) for s in d.sections]),
+    lambda d, r: setattr(d, "tail", r.randbytes(r.choice((1, 4)))),
+)  # fmt: skip
+
+
+def drafts(rng: random.Random) -> Iterator[bytes]:
+    """Plausible frames, most of them with one to three fields that are not."""
+    while True:
+        draft = plausible_draft(rng)
+        for _ in range(rng.choice((0, 1, 1, 1, 2, 3))):
+            rng.choice(PERTURBATIONS)(draft, rng)
+        yield draft.encode()
+
+
+FAMILIES = {"raw": raw_mutations, "drafts": drafts}
+
+
+# ---- what must hold ----
+
+
+def outcome(frame: bytes) -> str:
+    """What became of a frame: accepted, or the error's text without its numbers."""
+    try:
+        y = fewbits.decompress(frame, max_elements=LIMIT, threads=1)
+    except DecodeError as error:
+        return re.sub(r"0x[0-9a-f]+|\b[0-9a-f]{8}\b|\d+|'\w+'", "_", str(error))
+    assert y.size <= LIMIT
+    info = fewbits.inspect(frame)
+    assert (info.shape, info.elements, info.bytes) == (y.shape, y.size, len(frame))
+    again = fewbits.compress(y, info.operator, seed=1, nonfinite="carry")
+    if _is_cast(info):
+        # Other payloads of NaN, and values beyond the dtype, decode to what the cast does write.
+        assert _same_numbers(fewbits.decompress(again), y)
+    else:
+        assert again == frame, "an accepted frame is not canonical"
+    return "accepted"
+
+
+def _is_cast(info: FrameInfo) -> bool:
+    return info.operator in ("float16", "bfloat16")
+
+
+def _same_numbers(a: np.ndarray, b: np.ndarray) -> bool:
+    with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
+        return np.array_equal(a.astype(np.float64), b.astype(np.float64), equal_nan=True)
+
+
+def inspect_is_safe(frame: bytes) -> None:
+    """`inspect` reads no section, so it may accept more than `decompress`, but raises no more."""
+    with contextlib.suppress(DecodeError):
+        assert str(fewbits.inspect(frame))
+
+
+def run(family: str, seed: int, mutations: int) -> Counter[str]:
+    """Outcomes of that many mutations; the frame goes with the error if one is wrong."""
+    outcomes: Counter[str] = Counter()
+    source = FAMILIES[family](random.Random(f"{family} {seed}"))
+    for number, frame in zip(range(mutations), source, strict=False):
+        try:
+            outcomes[outcome(frame)] += 1
+            inspect_is_safe(frame)
+        except Exception as error:
+            error.add_note(f"{family} seed {seed} mutation {number}: {frame.hex()}")
+            raise
+    return outcomes
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_raw_mutations_raise_only_decode_error(seed: int) -> None:
+    outcomes = run("raw", seed, IN_GATE)
+    assert outcomes["accepted"] < IN_GATE / 10
+    assert len(outcomes) > 10
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_drafts_behind_a_right_checksum_raise_only_decode_error(seed: int) -> None:
+    outcomes = run("drafts", seed, IN_GATE)
+    assert IN_GATE / 10 < outcomes["accepted"] < IN_GATE * 9 / 10
+    assert len(outcomes) > 25, "too few checks were reached"
+
+
+@pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
+def test_corpus_is_refused(path: Path) -> None:
+    assert outcome(path.read_bytes()) != "accepted"
+    inspect_is_safe(path.read_bytes())
+
+
+def main() -> None:
+    """Run both families with fresh seeds for as many mutations as asked, in steps with progress."""
+    parser = argparse.ArgumentParser(description="mutated frames through decompress")
+    parser.add_argument("--mutations", type=int, default=200_000, help="over both families")
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    chosen = parser.parse_args()
+    warnings.simplefilter("error")
+    step, total, start = 5_000, Counter[str](), time.perf_counter()
+    for number, first in enumerate(range(0, chosen.mutations, step)):
+        family = tuple(FAMILIES)[number % 2]
+        total += run(family, chosen.seed + number, min(step, chosen.mutations - first))
+        done = first + step
+        rate = done / (time.perf_counter() - start)
+        sys.stdout.write(f"{done:,} of {chosen.mutations:,} mutations, {rate:,.0f}/s\n")
+        sys.stdout.flush()
+    for text, count in total.most_common():
+        sys.stdout.write(f"{count:9,}  {text}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,324 @@
+"""Write the golden files that are missing. Never overwrites: delete a file by hand to renew it.
+
+`good/<operator>/<case>.bin` is a frame, the `.json` beside it says how it was made and what it
+decodes to. `bad/<name>.bin` is refused with the class and the words that `bad/index.toml` gives.
+`SHA256SUMS` lists them all. Inputs come from `fewbits.Rng` and integer arithmetic only, so that no
+other package's random numbers can change them.
+"""
+
+import hashlib
+import json
+import struct
+import sys
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import fewbits
+from cases import DTYPES, array, sealed
+from fewbits import Rng, SaturationWarning
+from fewbits.kernels.formats import BY_NAME, Format
+from fewbits.wire.frame import Header, Stage
+
+HERE = Path(__file__).parent
+SUMS = "SHA256SUMS"
+
+
+@dataclass(frozen=True)
+class Good:
+    """How one frame is made."""
+
+    path: str
+    spec: str
+    dtype: str
+    shape: tuple[int, ...]
+    recipe: str
+    seed: int = 7
+
+    def vector(self) -> np.ndarray:
+        return values(self.recipe, BY_NAME[self.dtype], self.shape)
+
+    def frame(self) -> bytes:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SaturationWarning)
+            return fewbits.compress(self.vector(), self.spec, seed=self.seed, nonfinite="carry")
+
+
+GOOD = (
+    Good("natural/float32-matrix", "natural", "float32", (7, 11), "words 1"),
+    Good("natural/float64-cube", "natural", "float64", (2, 3, 5), "words 2"),
+    Good("natural/float16-odd", "natural", "float16", (37,), "words 3"),
+    Good("natural/bfloat16-odd", "natural", "bfloat16", (65,), "words 4", seed=0),
+    Good("natural/float32-corners", "natural", "float32", (40,), "corners 5"),
+    Good("natural/float64-corners", "natural", "float64", (40,), "corners 6", seed=2**64),
+    Good("natural/bfloat16-nonfinite", "natural", "bfloat16", (19,), "nonfinite 7"),
+    Good("natural/float16-nonfinite", "natural", "float16", (35,), "nonfinite 8"),
+    Good("natural/float32-empty", "natural", "float32", (0,), "words 9"),
+    Good("natural/float64-scalar", "natural", "float64", (), "words 10", seed=-1),
+    Good("natural/nearest-float32", "natural:rounding=nearest", "float32", (3, 3, 7), "words 11"),
+    Good("natural/nearest-float64", "natural:rounding=nearest", "float64", (33,), "corners 12"),
+    Good("natural/nearest-float16", "natural:rounding=nearest", "float16", (40,), "corners 13"),
+    Good("natural/nearest-bfloat16", "natural:rounding=nearest", "bfloat16", (9,), "nonfinite 14"),
+    Good("identity/float32-corners", "identity", "float32", (40,), "corners 15"),
+    Good("identity/float64-nonfinite", "identity", "float64", (5,), "nonfinite 16"),
+    Good("identity/float16-cube", "identity", "float16", (3, 1, 4), "words 17"),
+    Good("identity/bfloat16-odd", "identity", "bfloat16", (31,), "words 18"),
+    Good("identity/float32-empty", "identity", "float32", (2, 0, 3), "words 19"),
+    Good("float16/float32-odd", "float16", "float32", (37,), "words 20"),
+    Good("float16/float64-corners", "float16", "float64", (40,), "corners 21"),
+    Good("float16/float16-scalar", "float16", "float16", (), "words 22"),
+    Good("float16/bfloat16-nonfinite", "float16", "bfloat16", (3, 9), "nonfinite 23"),
+    Good("bfloat16/float32-cube", "bfloat16", "float32", (5, 2, 3), "words 24"),
+    Good("bfloat16/float64-nonfinite", "bfloat16", "float64", (11,), "nonfinite 25"),
+    Good("bfloat16/float16-corners", "bfloat16", "float16", (40,), "corners 26"),
+    Good("bfloat16/bfloat16-odd", "bfloat16", "bfloat16", (65,), "words 27"),
+)
+
+
+def values(recipe: str, format: Format, shape: tuple[int, ...]) -> np.ndarray:
+    """The vector of a recipe: `words`, `corners` or `nonfinite`, and the seed of its words.
+
+    Word w becomes (w as a signed number) * 2^-28 * 2^-(w mod 8): exact in float64, then rounded to
+    the format.
+    """
+    kind, seed = recipe.split()
+    count = int(np.prod(shape, dtype=np.int64))
+    words = Rng.from_seed(int(seed)).fork("golden").words(0, count)
+    x = array(np.ldexp(words.view(np.int32), -28 - (words % 8).astype(np.int32)), format)
+    if kind == "corners":
+        one, top = 1 << format.mantissa, format.largest_power
+        patterns = [0, 1, one - 1, one, one + 1, top - 1, top, top + 1, format.infinity - 1]
+        signed = patterns + [pattern | format.sign for pattern in patterns]
+        x = x.copy()
+        x[3 : 3 + len(signed)] = np.array(signed, format.bits).view(DTYPES[format])
+    elif kind == "nonfinite":
+        patterns = [format.quiet_nan, format.infinity, format.infinity | format.sign]
+        x = x.reshape(-1).copy()
+        x[1:4] = np.array(patterns, format.bits).view(DTYPES[format])
+    return x.reshape(shape)
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def little_endian(x: np.ndarray) -> bytes:
+    """An array's bytes as every machine would write them."""
+    bits = np.ascontiguousarray(x).reshape(-1).view(f"u{x.dtype.itemsize}")
+    return bits.astype(f"<u{x.dtype.itemsize}").tobytes()
+
+
+def description(case: Good, frame: bytes) -> dict[str, object]:
+    return {
+        "spec": case.spec,
+        "dtype": case.dtype,
+        "shape": list(case.shape),
+        "seed": case.seed,
+        "input": case.recipe,
+        "values_sha256": digest(little_endian(fewbits.decompress(frame))),
+        "frame_sha256": digest(frame),
+    }
+
+
+@dataclass(frozen=True)
+class Bad:
+    """Bytes that are no frame, and what is said about them."""
+
+    frame: bytes
+    error: str
+    text: str
+
+
+def _identity(
+    fixed: bytes = b"fewb\x01\0\x01\x01\x01\x01",
+    shape: bytes = b"\x02",
+    stage: bytes = b"\x01\0\0",
+    lengths: bytes = b"\x08",
+    sections: bytes = bytes(8),
+) -> bytes:
+    """The frame of two float32 zeros, with any part replaced."""
+    return sealed(fixed + shape + stage + lengths + sections)
+
+
+def _fixed(place: int, value: int) -> bytes:
+    fixed = bytearray(b"fewb\x01\0\x01\x01\x01\x01")
+    fixed[place] = value
+    return bytes(fixed)
+
+
+def _natural(format: str, exponents: bytes, signs: bytes, count: int, stage: bytes = b"") -> bytes:
+    header = Header(BY_NAME[format], (count,), (Stage(4),), (len(exponents), len(signs))).encode()
+    return sealed((header.replace(b"\x04\0\0", stage) if stage else header) + exponents + signs)
+
+
+def bad() -> dict[str, Bad]:
+    """One malformed frame for each thing that a reader says."""
+    ones = b"\x7f" * 3
+    decode, version = "DecodeError", "VersionError"
+    damaged = bytearray(_identity())
+    damaged[-5] ^= 1
+    structure = {
+        "cut": Bad(
+            _identity()[:13], decode, "the frame is cut: 14 bytes needed at least, 13 given"
+        ),
+        "cut-extents": Bad(
+            sealed(_fixed(7, 5) + b"\x01\x01"),
+            decode,
+            "the frame is cut: 19 bytes needed at least, 16 given",
+        ),
+        "magic": Bad(
+            _identity(_fixed(0, 70)),
+            decode,
+            "the first bytes are not 'fewb': not a fewbits frame",
+        ),
+        "version": Bad(
+            _identity(_fixed(4, 2)),
+            version,
+            "wire version 2, this fewbits reads 1: upgrade fewbits",
+        ),
+        "flags": Bad(_identity(_fixed(5, 0x18)), decode, "reserved flags are set: 0x18"),
+        "dtype": Bad(_identity(_fixed(6, 9)), decode, "unknown dtype 9"),
+        "dimensions": Bad(
+            _identity(_fixed(7, 33), b"\x01" * 33), decode, "33 dimensions, at most 32 are allowed"
+        ),
+        "no-stages": Bad(
+            _identity(_fixed(8, 0), stage=b""), decode, "0 stages, 1 to 8 are allowed"
+        ),
+        "sections": Bad(
+            _identity(_fixed(9, 17), lengths=bytes(17)),
+            decode,
+            "17 sections, at most 16 are allowed",
+        ),
+        "width": Bad(
+            _identity(_fixed(5, 1), b"\x02\0", lengths=b"\x08\0"),
+            decode,
+            "words of 2 bytes where 1 suffice: not the canonical header",
+        ),
+        "limit": Bad(
+            sealed(_fixed(5, 3) + struct.pack("<Q", 2**60) + b"\x01\0\0" + struct.pack("<Q", 0)),
+            "LimitError",
+            f"the frame claims {2**60} elements, the limit is {2**28}: "
+            "pass max_elements= if you trust the sender",
+        ),
+        "trailing": Bad(
+            _identity(sections=bytes(9)), decode, "the header declares 27 bytes, 28 given"
+        ),
+        "checksum": Bad(
+            bytes(damaged),
+            decode,
+            "checksum is 7957f7f1, the frame says 8b3c74f2: the bytes were damaged",
+        ),
+        "section-count": Bad(
+            _identity(_fixed(9, 0), lengths=b"", sections=b""), decode, "0 sections, identity has 1"
+        ),
+        "section-length": Bad(
+            _identity(lengths=b"\x04", sections=bytes(4)),
+            decode,
+            "section 'values' has 4 bytes, 2 values need 8",
+        ),
+    }
+    order = "parameter {} of stage 0 has a bad type, order or value"
+    nan = struct.pack("<d", np.nan)
+    stages = {
+        "parameter-type": Bad(_identity(stage=b"\x01\0\x01\x02\x09\0"), decode, order.format(2)),
+        "parameter-order": Bad(
+            _identity(stage=b"\x01\0\x02\x04\x01\x01\x03\x01\x01"), decode, order.format(3)
+        ),
+        "parameter-nan": Bad(_identity(stage=b"\x01\0\x01\x02\x03" + nan), decode, order.format(2)),
+        "two-stages": Bad(
+            _identity(_fixed(8, 2), stage=b"\x01\0\0" * 2),
+            version,
+            "the frame composes 2 stages: upgrade fewbits",
+        ),
+        "operator": Bad(
+            _identity(stage=b"\xff\xfe\0"),
+            version,
+            "operator code 65279 is unknown: upgrade fewbits",
+        ),
+        "parameter-unknown": Bad(
+            _identity(stage=b"\x01\0\x01\x07\x01\x01"),
+            version,
+            "parameter 7 is unknown: upgrade fewbits",
+        ),
+        "parameter-wrong-type": Bad(
+            _natural("float32", ones, b"\0", 3, b"\x04\0\x01\0\x02" + struct.pack("<q", 1)),
+            decode,
+            "parameter rounding has type INTEGER, not CHOICE",
+        ),
+        "parameter-default": Bad(
+            _natural("float32", ones, b"\0", 3, b"\x04\0\x01\0\x01\0"),
+            decode,
+            "parameter rounding spells out its default: not the canonical header",
+        ),
+        "choice": Bad(
+            _natural("float32", ones, b"\0", 3, b"\x04\0\x01\0\x01\x02"),
+            version,
+            "choice 2 of rounding is unknown: upgrade fewbits",
+        ),
+    }
+    padding = "unused bits at the end of a section are not zero"
+    sign = "a sign is set on a zero or on a value that is not finite"
+    flag = "{} values are not finite, the header's flag says otherwise"
+    sections = {
+        "padding-signs": Bad(_natural("float32", ones, b"\x08", 3), decode, padding),
+        "padding-exponents": Bad(_natural("float16", b"\x0f\x04", b"\0", 2), decode, padding),
+        "sign-on-zero": Bad(_natural("float32", b"\x7f\0\x7f", b"\x02", 3), decode, sign),
+        "sign-on-nan": Bad(_natural("bfloat16", b"\x7f\x7f\xff", b"\x04", 3), decode, sign),
+        "hidden-nan": Bad(_natural("float32", b"\x7f\x7f\xff", b"\0", 3), decode, flag.format(1)),
+        "no-nan": Bad(_identity(_fixed(5, 4)), decode, flag.format(0)),
+    }
+    return {**structure, **stages, **sections}
+
+
+def entry(name: str, case: Bad) -> str:
+    return f'[{name}]\nerror = "{case.error}"\ntext = "{case.text}"\n\n'
+
+
+def _write_missing(path: Path, content: bytes) -> bool:
+    if path.exists():
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return True
+
+
+def _write_sums() -> None:
+    """Add lines for new files; a line that is there stays, and must be right."""
+    path = HERE / SUMS
+    lines = path.read_text().splitlines() if path.exists() else []
+    known = {line.split("  ")[1]: line.split("  ")[0] for line in lines}
+    for file in sorted(file for part in ("good", "bad") for file in (HERE / part).rglob("*.*")):
+        name, found = file.relative_to(HERE).as_posix(), digest(file.read_bytes())
+        if name == "bad/index.toml":
+            known[name] = found  # grows with every new bad frame
+        elif known.setdefault(name, found) != found:
+            sys.exit(f"{name} is not the file that {SUMS} lists: restore it, or remove its line")
+    path.write_text("".join(f"{known[name]}  {name}\n" for name in sorted(known)))
+
+
+def main() -> None:
+    """Make what is missing and say what was made."""
+    made = []
+    for case in GOOD:
+        frame, base = case.frame(), HERE / "good" / case.path
+        text = json.dumps(description(case, frame), indent=2) + "\n"
+        made += [f"{case.path}.bin"] * _write_missing(base.with_suffix(".bin"), frame)
+        made += [f"{case.path}.json"] * _write_missing(base.with_suffix(".json"), text.encode())
+    index = HERE / "bad" / "index.toml"
+    index.parent.mkdir(exist_ok=True)
+    listed = index.read_text() if index.exists() else ""
+    for name, case in bad().items():
+        made += [f"{name}.bin"] * _write_missing(HERE / "bad" / f"{name}.bin", case.frame)
+        if f"[{name}]\n" not in listed:
+            listed += entry(name, case)
+    index.write_text(listed)
+    _write_sums()
+    sys.stdout.write(f"{len(made)} golden files written {' '.join(made)}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""Old frames stay readable, new frames stay equal, and damaged ones are refused in fixed words."""
+
+import hashlib
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fewbits
+from cases import CASES
+from fewbits import DecodeError, _native, registry
+from fewbits.wire import frame as wire
+from golden import regenerate
+from golden.regenerate import GOOD, Good
+
+HERE = Path(__file__).parent
+BAD = tomllib.loads((HERE / "bad" / "index.toml").read_text())
+goods = pytest.mark.parametrize("case", GOOD, ids=lambda case: case.path)
+bads = pytest.mark.parametrize("name", BAD)
+
+
+def stored(case: Good) -> tuple[bytes, dict]:
+    base = HERE / "good" / case.path
+    return base.with_suffix(".bin").read_bytes(), json.loads(base.with_suffix(".json").read_text())
+
+
+@goods
+def test_compress_gives_the_stored_bytes(case: Good, simd: str) -> None:
+    frame, _ = stored(case)
+    assert case.frame() == frame
+
+
+@goods
+def test_decompress_gives_the_stored_values(case: Good, simd: str) -> None:
+    frame, about = stored(case)
+    assert hashlib.sha256(frame).hexdigest() == about["frame_sha256"]
+    y = fewbits.decompress(frame)
+    info = fewbits.inspect(frame)
+    assert list(y.shape) == list(info.shape) == about["shape"]
+    assert info.dtype == about["dtype"]
+    assert info.operator == about["spec"]
+    assert regenerate.digest(regenerate.little_endian(y)) == about["values_sha256"]
+
+
+@goods
+def test_descriptions_say_how_the_frame_was_made(case: Good) -> None:
+    frame, about = stored(case)
+    assert about == regenerate.description(case, frame)
+    assert len(frame) <= 2048
+
+
+def refused(frame: bytes) -> bool:
+    try:
+        fewbits.decompress(frame, threads=1)
+    except DecodeError:
+        return True
+    return False
+
+
+@goods
+def test_every_truncation_is_refused(case: Good) -> None:
+    frame, _ = stored(case)
+    assert not refused(frame)
+    for size in range(len(frame)):
+        assert refused(frame[:size]), size
+
+
+@goods
+def test_every_flipped_bit_is_refused(case: Good) -> None:
+    damaged = bytearray(stored(case)[0])
+    for place in range(8 * len(damaged)):
+        damaged[place // 8] ^= 1 << place % 8
+        assert refused(bytes(damaged)), place
+        damaged[place // 8] ^= 1 << place % 8
+    assert not refused(bytes(damaged))
+
+
+@bads
+def test_bad_frames_are_refused_in_these_words(name: str, simd: str) -> None:
+    frame = (HERE / "bad" / f"{name}.bin").read_bytes()
+    with pytest.raises(DecodeError) as caught:
+        fewbits.decompress(frame)
+    assert type(caught.value).__name__ == BAD[name]["error"]
+    assert str(caught.value) == BAD[name]["text"]
+
+
+@bads
+def test_bad_frames_are_what_the_script_makes(name: str) -> None:
+    made = regenerate.bad()[name]
+    assert (HERE / "bad" / f"{name}.bin").read_bytes() == made.frame
+    assert BAD[name] == {"error": made.error, "text": made.text}
+
+
+def test_every_refusal_of_the_reader_has_a_bad_frame() -> None:
+    texts = [entry["text"] for entry in BAD.values()]
+    for status, template in wire._MESSAGES.items():
+        pattern = re.sub(r"\\\{\d[^}]*\\\}", ".+", re.escape(template))
+        assert any(re.fullmatch(pattern, text) for text in texts), (status, template)
+    # A code cannot reach its bound in any section of today's operators: see unit/coding.
+    unreachable = {_native._REFUSED[_native.BAD_CODE]}
+    assert set(_native._REFUSED.values()) - unreachable <= set(texts)
+
+
+def test_the_list_of_files_is_complete_and_right() -> None:
+    listed = dict(
+        reversed(line.split("  ")) for line in (HERE / regenerate.SUMS).read_text().splitlines()
+    )
+    present = {
+        path.relative_to(HERE).as_posix(): regenerate.digest(path.read_bytes())
+        for folder in ("good", "bad")
+        for path in (HERE / folder).rglob("*")
+        if path.is_file()
+    }
+    assert present == listed
+    expected = {f"good/{case.path}.{end}" for case in GOOD for end in ("bin", "json")}
+    expected |= {f"bad/{name}.bin" for name in regenerate.bad()} | {"bad/index.toml"}
+    assert set(present) == expected
+
+
+def test_every_operator_and_dtype_has_a_golden_frame() -> None:
+    covered = {(case.spec, case.dtype) for case in GOOD}
+    assert {case.operator.spec for case in CASES} <= {spec for spec, _ in covered}
+    for name in registry.known().by_name:
+        dtypes = {dtype for spec, dtype in covered if spec.partition(":")[0] == name}
+        assert dtypes == {"float32", "float64", "float16", "bfloat16"}, name
+
+
+def test_the_script_never_overwrites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regenerate, "HERE", tmp_path)
+    regenerate.main()
+    sums = (tmp_path / regenerate.SUMS).read_text()
+    assert sums == (HERE / regenerate.SUMS).read_text()
+    victim = tmp_path / "good" / f"{GOOD[0].path}.bin"
+    victim.write_bytes(b"other")
+    with pytest.raises(SystemExit, match="is not the file that SHA256SUMS lists"):
+        regenerate.main()
+    assert victim.read_bytes() == b"other"
+    victim.unlink()
+    regenerate.main()
+    assert victim.read_bytes() == stored(GOOD[0])[0]
+    assert (tmp_path / regenerate.SUMS).read_text() == sums
+
+
+def test_recipes_reach_what_they_claim() -> None:
+    kinds = {case.recipe.split()[0] for case in GOOD}
+    assert kinds == {"words", "corners", "nonfinite"}
+    for case in GOOD:
+        x = case.vector().astype(np.float64)
+        assert np.isfinite(x).all() == (not case.recipe.startswith("nonfinite"))
+        assert fewbits.inspect(stored(case)[0]).finite == np.isfinite(x).all()

@@ -1,0 +1,125 @@
+"""The documents tell the truth: their code runs, their frame and numbers are the library's."""
+
+import doctest
+import importlib
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fewbits
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ("README.md", "docs/quickstart.md")
+FORMAT = (ROOT / "docs" / "format.md").read_text()
+EXAMPLE = np.float32([[1.0, -2.5, 0.0], [0.1, 3.0, -8.0]])
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """The fenced blocks of one language, in order."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+def numbers(block: str) -> list[float]:
+    return [float(number) for number in block.split()]
+
+
+def example_chapter() -> str:
+    return FORMAT.split("## 10. ")[1].split("## 11. ")[0]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_python_block_of_a_page_runs(page: str) -> None:
+    code = blocks((ROOT / page).read_text(), "python")
+    assert code
+    namespace: dict[str, object] = {}
+    for block in code:
+        exec(compile(block, page, "exec"), namespace)
+
+
+def test_the_readme_shows_what_its_block_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    readme = (ROOT / "README.md").read_text()
+    (code,) = blocks(readme, "python")
+    (shown,) = blocks(readme, "text")
+    exec(compile(code, "README.md", "exec"), {})
+    assert capsys.readouterr().out == shown
+
+
+def test_the_readme_block_is_the_example() -> None:
+    (code,) = blocks((ROOT / "README.md").read_text(), "python")
+    example = (ROOT / "examples" / "vector_to_bytes.py").read_text()
+    assert example.endswith(code)
+
+
+def test_the_frame_in_the_format_document_is_what_the_library_writes() -> None:
+    given, shown, decoded = blocks(example_chapter(), "text")
+    frame = bytes.fromhex(shown)
+    assert numbers(given) == pytest.approx(EXAMPLE.ravel().tolist())
+    assert fewbits.compress(EXAMPLE, "natural", seed=7) == frame
+    assert f"this frame of {len(frame)} bytes" in example_chapter()
+    assert numbers(decoded) == fewbits.decompress(frame).ravel().tolist()
+
+
+def test_the_explanation_of_the_frame_covers_every_byte_in_order() -> None:
+    frame = bytes.fromhex(blocks(example_chapter(), "text")[1])
+    rows = re.findall(r"^\| `([0-9a-f ]+)` \|", example_chapter(), re.MULTILINE)
+    assert bytes.fromhex("".join(rows)) == frame
+
+
+def test_the_stage_of_the_other_rounding_is_what_the_library_writes() -> None:
+    (stage,) = re.findall(r"^`([0-9a-f ]+)`: one parameter", example_chapter(), re.MULTILINE)
+    assert bytes.fromhex(stage) in fewbits.compress(EXAMPLE, "natural:rounding=nearest")
+
+
+def test_the_overheads_in_the_format_document_are_measured() -> None:
+    found = re.search(
+        r"has (\d+) bytes.*?255 values, (\d+) up to 65,535 values and (\d+)", FORMAT, re.DOTALL
+    )
+    assert found is not None
+    for count, overhead in zip((255, 65_535, 65_536), found.groups(), strict=True):
+        frame = fewbits.compress(np.ones(count, np.float32), "natural")
+        assert fewbits.inspect(frame).overhead == int(overhead)
+
+
+def test_the_key_and_the_random_words_in_the_format_document_are_the_librarys() -> None:
+    found = re.search(
+        r"gives the key `([0-9a-f ]+)`, and its stream begins `([0-9a-f\s]+)`", FORMAT
+    )
+    assert found is not None
+    stream = fewbits.Rng.from_seed(7).fork(0)
+    words = [int(word, 16) for word in found[2].split()]
+    assert stream.key == bytes.fromhex(found[1])
+    assert stream.words(0, len(words)).tolist() == words
+
+
+def test_the_figures_in_the_readme_are_the_measured_ones() -> None:
+    results = json.loads((ROOT / "benchmarks" / "results" / "bits-error.json").read_text())
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    rows = {row["operator"]: row for row in results["operators"]}
+    for spec in ("identity", "float16", "bfloat16", "natural"):
+        assert re.search(rf"\| `{spec}` \|.*\| {rows[spec]['bits_per_coordinate']:.2f} \|", readme)
+        error = rows[spec]["relative_squared_error"]
+        assert (f"{error:.2g}" if error else "none") in readme
+    assert f"{rows['natural:rounding=nearest']['relative_squared_error']:.2g}" in readme
+
+
+def test_a_fresh_measurement_agrees_with_the_recorded_one() -> None:
+    results = json.loads((ROOT / "benchmarks" / "results" / "bits-error.json").read_text())
+    x = np.random.default_rng(7).standard_normal(1_000_000, dtype=np.float32)
+    assert results["vector"] == "standard normal, 1000000 float32 values, seed 7"
+    for row in results["operators"]:
+        frame = fewbits.compress(x, row["operator"], seed=7)
+        difference = fewbits.decompress(frame).astype(np.float64) - x
+        error = np.sum(difference**2) / np.sum(x.astype(np.float64) ** 2)
+        assert len(frame) == row["frame_bytes"]
+        # Equal bits in, equal bits out; only the order of the two sums may differ by machine.
+        assert error == pytest.approx(row["relative_squared_error"], rel=1e-9)
+
+
+@pytest.mark.parametrize("module", ["fewbits", "fewbits.codec"])
+def test_the_examples_in_docstrings_are_true(module: str) -> None:
+    result = doctest.testmod(importlib.import_module(module))
+    assert result.attempted > 0
+    assert result.failed == 0

@@ -1,0 +1,189 @@
+"""Every example runs by itself, and the second decoder agrees with the library."""
+
+import json
+import os
+import runpy
+import socket
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fewbits
+from fewbits.wire.frame import seal
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
+DECODER = EXAMPLES / "decode_by_hand.py"
+GOOD = ROOT / "tests" / "golden" / "good"
+BAD = ROOT / "tests" / "golden" / "bad"
+SPECS = ("identity", "float16", "bfloat16", "natural", "natural:rounding=nearest")
+
+
+def run(script: Path, *arguments: str | Path, isolated: bool = False) -> str:
+    """What a script prints in a process of its own; `-I -S` leaves it nothing but Python itself."""
+    options = ["-I", "-S"] if isolated else []
+    command = [sys.executable, *options, str(script), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@cache
+def decoder() -> Callable[[bytes], tuple]:
+    return runpy.run_path(str(DECODER))["decode"]
+
+
+def decoded_by_hand(frame: bytes) -> list[int]:
+    return decoder()(frame)[3]
+
+
+def decoded(frame: bytes) -> list[int]:
+    values = fewbits.decompress(frame)
+    return values.ravel().view(f"u{values.itemsize}").tolist()
+
+
+def outcome(decode: Callable[[bytes], list[int]], frame: bytes) -> list[int] | None:
+    """The bits of the values, or None for a refusal."""
+    try:
+        return decode(frame)
+    except ValueError:  # a DecodeError is one
+        return None
+
+
+def changed(frame: bytes, at: int, *values: int) -> bytes:
+    """The frame with other bytes at one place, behind a checksum that is right again."""
+    data = np.frombuffer(bytearray(frame), np.uint8)
+    data[at : at + len(values)] = values
+    seal(data)
+    return data.tobytes()
+
+
+def test_every_example_has_a_test() -> None:
+    known = {"decode_by_hand.py", "vector_to_bytes.py"}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == known
+
+
+def test_vector_to_bytes_prints_the_sizes() -> None:
+    shown = run(EXAMPLES / "vector_to_bytes.py")
+    assert shown.startswith("4,000,000 bytes became 1,125,033\n")
+
+
+def test_the_second_decoder_has_at_most_200_lines_and_imports_only_small_modules() -> None:
+    text = DECODER.read_text()
+    imports = [line for line in text.splitlines() if line.startswith(("import ", "from "))]
+    assert len(text.splitlines()) <= 200
+    assert not any(
+        name in line for line in imports for name in ("fewbits", "numpy", "struct", "zlib")
+    )
+
+
+def test_the_second_decoder_reads_every_golden_frame() -> None:
+    frames = sorted(GOOD.glob("*/*.bin"))
+    assert frames, f"no golden frames in {GOOD}"
+    lines = run(DECODER, *frames, isolated=True).splitlines()
+    for path, line in zip(frames, lines, strict=True):
+        expected, found = json.loads(path.with_suffix(".json").read_text()), json.loads(line)
+        for key in ("spec", "dtype", "shape", "values_sha256"):
+            assert found[key] == expected[key], f"{path.name}: {key}"
+
+
+def test_both_decoders_have_one_opinion_of_every_bad_golden_frame() -> None:
+    frames = sorted(BAD.glob("**/*.bin"))
+    assert frames, f"no bad frames in {BAD}"
+    for path in frames:
+        frame = path.read_bytes()
+        assert outcome(decoded, frame) == outcome(decoded_by_hand, frame), path.name
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_the_second_decoder_gives_the_librarys_bits(spec: str, dtype: str) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    dtype = ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
+    bits = np.random.default_rng(3).bytes(60 * np.dtype(dtype).itemsize)
+    x = np.frombuffer(bits, dtype).reshape(5, 12)  # any pattern: NaN, subnormal, huge
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fewbits.SaturationWarning)
+        frame = fewbits.compress(x, spec, seed=3, nonfinite="carry")
+    found, format, shape, values = decoder()(frame)
+    raw = b"".join(value.to_bytes(format.size, "little") for value in values)
+    assert (found, format.name, tuple(shape)) == (spec, np.dtype(dtype).name, x.shape)
+    assert raw == fewbits.decompress(frame).tobytes()
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_both_decoders_accept_the_same_damaged_frames(spec: str) -> None:
+    """Every byte of a frame takes every value, behind a checksum that is right again."""
+    pytest.importorskip("ml_dtypes")
+    for dtype in ("float32", "float16"):
+        frame = fewbits.compress(np.array([1.0, -0.3, 0.0], dtype), spec, seed=1)
+        for at in range(len(frame) - 4):
+            for value in range(256):
+                damaged = changed(frame, at, value)
+                assert outcome(decoded, damaged) == outcome(decoded_by_hand, damaged), damaged.hex()
+
+
+def test_both_decoders_refuse_a_nan_that_no_encoder_writes() -> None:
+    frame = fewbits.compress(np.float32([np.nan]), "float16", nonfinite="carry")
+    at = len(frame) - 6
+    assert outcome(decoded, frame) == outcome(decoded_by_hand, frame) == [0x7FC00000]
+    for low, high in ((0x01, 0x7E), (0x00, 0xFE), (0x01, 0x7C)):
+        damaged = changed(frame, at, low, high)
+        assert outcome(decoded, damaged) is None
+        assert outcome(decoded_by_hand, damaged) is None
+
+
+def torchrun(script: str, *options: str) -> list[str]:
+    """A torchrun command line; one port for each test process, so that two can run side by side."""
+    return [sys.executable, "-m", "torch.distributed.run", *options, str(EXAMPLES / script)]
+
+
+def finished(*commands: list[str]) -> str:
+    """What several commands print; all run at the same time and must succeed."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    running = [
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        )
+        for command in commands
+    ]
+    outputs = [process.communicate(timeout=120) for process in running]
+    for process, (_, errors) in zip(running, outputs, strict=True):
+        assert process.returncode == 0, errors
+    return "".join(printed for printed, _ in outputs)
+
+
+def test_the_ddp_example_trains_and_reports_fewer_bytes():
+    printed = finished(torchrun("ddp.py", "--standalone", "--nproc-per-node", "2"))
+    losses = [float(line.split()[-1]) for line in printed.splitlines() if "loss" in line]
+    assert losses[-1] < losses[0] / 10
+    assert "3.44× less than plain all-reduce" in printed
+
+
+def test_the_ddp_example_runs_on_two_torchrun_nodes():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        endpoint = f"127.0.0.1:{probe.getsockname()[1]}"
+    nodes = ("--nnodes", "2", "--nproc-per-node", "1", "--rdzv-backend", "c10d")
+    command = torchrun("ddp.py", *nodes, "--rdzv-endpoint", endpoint, "--rdzv-id", "example")
+    with_local = [*command[:3], "--local-addr", "127.0.0.1", *command[3:]]
+    assert "less than plain all-reduce" in finished(with_local, with_local)
+
+
+def test_the_grad_scaler_example_skips_the_overflowing_step_only():
+    printed = finished(torchrun("ddp_grad_scaler.py", "--standalone", "--nproc-per-node", "2"))
+    taken = ["skipped" not in line for line in printed.splitlines() if line.startswith("step")]
+    assert taken == [True, True, True, False, True, True]
+    assert "all parameters finite: True" in printed
+
+
+def test_the_lightning_example_compresses():
+    printed = finished([sys.executable, str(EXAMPLES / "ddp_lightning.py")])
+    assert "2 ranks, 16 steps" in printed
+    assert "less than plain all-reduce" in printed
