@@ -138,14 +138,16 @@ class Parser {
         }
         uint64_t volume = 1;
         bool empty = false;
+        bool overflow = false;
         for (size_t i = 0; i < frame_.dimensions; ++i) {
             const uint64_t extent = word();
             frame_.shape[i] = extent;
             empty = empty || extent == 0;
             const uint64_t factor = std::max<uint64_t>(extent, 1);
-            volume = volume > UINT64_MAX / factor ? UINT64_MAX : volume * factor;
+            overflow = overflow || volume > UINT64_MAX / factor;
+            volume = overflow ? UINT64_MAX : volume * factor;
         }
-        if (volume > max_elements_) {
+        if (overflow || volume > max_elements_) {
             return {FEWBITS_FRAME_ELEMENTS, volume, max_elements_};
         }
         frame_.elements = empty ? 0 : volume;
@@ -207,14 +209,21 @@ class Parser {
         if (width_ != least) {
             return {FEWBITS_FRAME_WIDTH, width_, least};
         }
-        uint64_t end = reader_.at();
+        const uint64_t start = reader_.at();
+        const uint64_t room = size_ - kCrc - start; // has() saw to it that this is not negative
+        uint64_t used = 0;
         for (size_t i = 0; i < frame_.sections; ++i) {
-            frame_.offsets[i] = end;
-            end = end > UINT64_MAX - kCrc - frame_.lengths[i] ? UINT64_MAX - kCrc
-                                                              : end + frame_.lengths[i];
+            frame_.offsets[i] = start + used;
+            const uint64_t length = frame_.lengths[i];
+            if (length > room - used) {
+                const uint64_t end = start + used + kCrc;
+                return {FEWBITS_FRAME_LENGTH, length > UINT64_MAX - end ? UINT64_MAX : end + length,
+                        size_};
+            }
+            used += length;
         }
-        if (end + kCrc != size_) {
-            return {FEWBITS_FRAME_LENGTH, end + kCrc, size_};
+        if (used != room) {
+            return {FEWBITS_FRAME_LENGTH, start + used + kCrc, size_};
         }
         return {FEWBITS_OK};
     }

@@ -63,6 +63,11 @@ bool fits(const fewbits_unit &unit, int widths_first, int widths_second) {
            unit.sizes[1] == packed_size(unit.count, widths_second);
 }
 
+bool ends_with_zeros(ConstBytes plane, size_t count, int width) {
+    const size_t used = count * static_cast<size_t>(width) % 8;
+    return used == 0 || (plane.back() >> used) == 0;
+}
+
 enum class Direction { encode, decode, accumulate };
 
 template <class F> int natural(fewbits_unit &unit, Direction direction) {
@@ -77,6 +82,11 @@ template <class F> int natural(fewbits_unit &unit, Direction direction) {
     const auto &kernel = kernels().of<F>();
     const Bytes exponents = {unit.sections[0], unit.sizes[0]};
     const Bytes signs = {unit.sections[1], unit.sizes[1]};
+    // Judged first, so that the error does not depend on how far a table's kernel looks ahead.
+    if (direction != Direction::encode && (!ends_with_zeros(exponents, unit.count, F::exponent) ||
+                                           !ends_with_zeros(signs, unit.count, 1))) {
+        return FEWBITS_BAD_PADDING;
+    }
     switch (direction) {
     case Direction::encode: {
         const Stream stream = {{unit.key[0], unit.key[1], unit.key[2], unit.key[3]}, unit.first};

@@ -125,7 +125,7 @@ def decompress(
     if to not in ("numpy", "torch"):
         raise SpecError(f"to must be 'numpy' or 'torch', got {to!r}")
     workers = _threads(threads)
-    parsed = wire.parse(_input(frame), max_elements, workers)
+    parsed = wire.parse(_input(frame), _limit(max_elements), workers)
     header = parsed.header
     chosen = _checked_operator(parsed)
     if out is not None:
@@ -147,7 +147,7 @@ def inspect(frame: Any, *, max_elements: int = 2**62) -> FrameInfo:
 
     Structure, checksum and section lengths are checked; no value is decoded.
     """
-    parsed = wire.parse(_input(frame), max_elements)
+    parsed = wire.parse(_input(frame), _limit(max_elements))
     header, chosen = parsed.header, _checked_operator(parsed)
     layout = chosen.layout(header.elements, header.format)
     size = len(header.encode()) + sum(header.lengths) + CHECKSUM_SIZE
@@ -213,6 +213,13 @@ def _threads(threads: int | None) -> int:
     return threads
 
 
+def _limit(max_elements: int) -> int:
+    """A limit that fits the native parser's 64 bits: a negative one would wrap to no limit."""
+    if not 0 <= max_elements < 2**64:
+        raise SpecError(f"max_elements must be from 0 to 2**64 - 1, got {max_elements}")
+    return max_elements
+
+
 def _input(frame: Any) -> _native.Bytes:
     """Any bytes-like object as an array, without a copy where it is contiguous."""
     try:
@@ -227,7 +234,7 @@ def _input(frame: Any) -> _native.Bytes:
 def _output(out: Any, size: int) -> tuple[memoryview, _native.Bytes]:
     try:
         view = memoryview(out).cast("B")
-    except TypeError:
+    except (TypeError, ValueError, BufferError):
         raise SpecError(
             f"out must be a writable, contiguous buffer, got {type(out).__name__}"
         ) from None

@@ -31,7 +31,11 @@ KEY_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class Rng:
-    """A random stream. `fork` names independent streams below it; nothing is ever advanced."""
+    """A random stream. `fork` names independent streams below it; nothing is ever advanced.
+
+    A key must look random, as those of `from_seed`, `fresh` and `fork` do: hand-made keys that
+    differ in a few bits give correlated streams.
+    """
 
     key: bytes
 

@@ -32,6 +32,9 @@ class Operator(ABC):
     name: ClassVar[str]
     code: ClassVar[int]
 
+    def __post_init__(self) -> None:
+        parameters.check_choices(self)
+
     @abstractmethod
     def layout(self, d: int, format: Format) -> tuple[Section, ...]:
         """The sections of a vector of `d` values, each with its largest size."""

@@ -96,6 +96,15 @@ def from_text(cls: type, text: str) -> dict[str, Any]:
     return given
 
 
+def check_choices(value: object) -> None:
+    """Refuse a field that is none of its choices; numbers are for the operator to check."""
+    cls: type = type(value)
+    for field in fields(cls):
+        own = getattr(value, field.name)
+        if field.choices and own not in field.choices:
+            raise SpecError(f"{field.name} must be {' or '.join(field.choices)}, got {own!r}")
+
+
 def to_wire(value: object) -> tuple[Parameter, ...]:
     """The parameters that are not at their defaults."""
     cls: type = type(value)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fewbits.errors import EncodeError, MissingExtraError, SpecError
+from fewbits.errors import EncodeError, LimitError, MissingExtraError, SpecError
 from fewbits.kernels.formats import BFLOAT16, BY_NAME, Bits, Format
 
 
@@ -52,7 +52,10 @@ def from_array(x: object) -> tuple[Vector, tuple[int, ...]]:
 
 def new_array(format: Format, shape: tuple[int, ...]) -> tuple[npt.NDArray[Any], Vector]:
     """A fresh NumPy array and the vector of its bits; bfloat16 needs the ml_dtypes package."""
-    bits = np.empty(shape, format.bits)
+    try:
+        bits = np.empty(shape, format.bits)
+    except ValueError as error:  # an empty vector whose other extents are absurd
+        raise LimitError(f"NumPy cannot make the shape {shape}: {error}") from None
     return bits.view(_numpy_dtype(format)), Vector(bits.reshape(-1), format)
 
 

@@ -52,6 +52,7 @@ class TorchComm:
             )
             for rank in self._others(direction)
         ]
+        late: set[int] = set()
         for rank, work in started:
             if work is None or rank in lost:
                 continue
@@ -60,11 +61,15 @@ class TorchComm:
             try:
                 work.wait(timedelta(seconds=patience))
             except RuntimeError as error:
-                if not lost or not _is_timeout(error):  # who was given a moment only is not lost
+                if _is_timeout(error) and time.monotonic() < deadline:
+                    late.add(rank)
+                else:
                     lost[rank] = _reason(error, self.timeout)
         if lost:
-            reasons = "; ".join(f"rank {rank}: {lost[rank]}" for rank in sorted(lost))
-            raise PeerError(f"lost {reasons}")
+            reasons = [f"rank {rank}: {lost[rank]}" for rank in sorted(lost)]
+            waiting = sorted(late - set(lost))
+            reasons += [f"no answer yet from ranks {waiting}"] if waiting else []
+            raise PeerError(f"lost {'; '.join(reasons)}")
 
     def close(self) -> None:
         """Give the group back; every rank must call this.

@@ -139,7 +139,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     } else {
         REQUIRE(status >= FEWBITS_FRAME_SHORT && status <= FEWBITS_FRAME_LENGTH);
         REQUIRE(status != FEWBITS_FRAME_SHORT || (detail[0] > detail[1] && detail[1] == size));
-        REQUIRE(status != FEWBITS_FRAME_ELEMENTS || (detail[0] > limit && detail[1] == limit));
+        REQUIRE(status != FEWBITS_FRAME_ELEMENTS ||
+                ((detail[0] > limit || detail[0] == UINT64_MAX) && detail[1] == limit));
         REQUIRE(status != FEWBITS_FRAME_LENGTH || (detail[0] != size && detail[1] == size));
     }
     return 0;
