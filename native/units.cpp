@@ -104,25 +104,25 @@ template <class F> int natural(fewbits_unit &unit, Direction direction) {
     }
 }
 
-// totals += values of any format, by blocks that stay in the first cache.
+// totals += decoded values, by blocks that stay in the first cache. Through the unit's own format,
+// which may hold less than the section's: accumulating is decoding and then adding.
 int accumulate_cast(fewbits_unit &unit) {
     constexpr size_t block = 1024;
     const int wide = unit.dtype == FEWBITS_FLOAT64 ? FEWBITS_FLOAT64 : FEWBITS_FLOAT32;
     const size_t item = item_size(unit.option);
     for (size_t start = 0; start < unit.count; start += block) {
         const size_t count = unit.count - start < block ? unit.count - start : block;
-        double scratch[block]; // room for either format
-        const int status =
-            cast(unit.option, unit.sections[0] + start * item, wide, scratch, count, unit.tally);
-        if (status != FEWBITS_OK) {
-            return status;
-        }
+        double decoded[block]; // room for any format
+        double terms[block];
+        fewbits_tally counted = {0, 0}; // by the first cast already
+        cast(unit.option, unit.sections[0] + start * item, unit.dtype, decoded, count, unit.tally);
+        cast(unit.dtype, decoded, wide, terms, count, counted);
         const auto add = [&]<class Total>(Total) {
             const auto totals =
                 output<Total>(static_cast<char *>(unit.values) + start * sizeof(Total), count);
-            const auto terms = input<Total>(scratch, count);
+            const auto addends = input<Total>(terms, count);
             for (size_t i = 0; i < count; ++i) {
-                totals[i] = totals[i] + terms[i];
+                totals[i] = totals[i] + addends[i];
             }
         };
         wide == FEWBITS_FLOAT64 ? add(double{}) : add(float{});
