@@ -161,6 +161,7 @@ def publish(variants, times, seen, copy: float, steps: int) -> None:
                 "interface_over_reported": seen[name] / reported,
                 "codec_seconds": report.codec_seconds / steps,
                 "codec_memcpys": report.codec_seconds / steps / copy,
+                "codec_cpu_memcpys": report.codec_cpu_seconds / steps / copy,
                 "wire_seconds": report.wire_seconds / steps,
                 "ratio": report.ratio,
             }

@@ -98,7 +98,10 @@ typedef struct fewbits_tally {
  * call. Sections have the sizes of the operator's layout, at any address. */
 enum fewbits_kind {
     FEWBITS_NATURAL = 1, /* option: fewbits_rounding; sections: exponents, signs */
-    FEWBITS_CAST = 2     /* option: the section's fewbits_dtype; section: values */
+    FEWBITS_CAST = 2,    /* option: the section's fewbits_dtype; section: values */
+    /* Steps of a sum, for accumulate only, so that a total stays in the cache while it grows. */
+    FEWBITS_CLEAR = 3, /* totals = 0; no section */
+    FEWBITS_DIVIDE = 4 /* totals /= first; no section */
 };
 
 typedef struct fewbits_unit {

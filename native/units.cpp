@@ -147,6 +147,29 @@ int cast_unit(fewbits_unit &unit, Direction direction) {
     }
 }
 
+// One step of a sum over totals of the unit's wide format.
+int sum_step(fewbits_unit &unit, Direction direction) {
+    if (direction != Direction::accumulate || !is_dtype(unit.dtype)) {
+        return FEWBITS_BAD_ARGUMENT;
+    }
+    if (!fits(unit, 0, 0)) {
+        return FEWBITS_BAD_SIZE;
+    }
+    const auto step = [&]<class Total>(Total divisor) {
+        const auto totals = output<Total>(unit.values, unit.count);
+        if (unit.kind == FEWBITS_CLEAR) {
+            std::memset(totals.data(), 0, totals.size_bytes());
+            return FEWBITS_OK;
+        }
+        for (Unaligned<Total> &total : totals) {
+            total = total / divisor;
+        }
+        return FEWBITS_OK;
+    };
+    return unit.dtype == FEWBITS_FLOAT64 ? step(static_cast<double>(unit.first))
+                                         : step(static_cast<float>(unit.first));
+}
+
 int each(fewbits_unit *units, size_t count, size_t *failed, Direction direction) {
     for (size_t i = 0; i < count; ++i) {
         fewbits_unit &unit = units[i];
@@ -157,6 +180,8 @@ int each(fewbits_unit *units, size_t count, size_t *failed, Direction direction)
                                  [&]<class F>(F) -> int { return natural<F>(unit, direction); });
         } else if (unit.kind == FEWBITS_CAST) {
             status = cast_unit(unit, direction);
+        } else if (unit.kind == FEWBITS_CLEAR || unit.kind == FEWBITS_DIVIDE) {
+            status = sum_step(unit, direction);
         }
         if (status != FEWBITS_OK) {
             *failed = i;

@@ -47,7 +47,7 @@ UNIT = np.dtype(
         ("tally", _TALLY),
     ]
 )
-NATURAL, CAST = 1, 2
+NATURAL, CAST, CLEAR, DIVIDE = 1, 2, 3, 4
 
 
 class Parameter(ctypes.Structure):

@@ -1,6 +1,5 @@
 """The state of compression in one DDP model, and the hook that DDP calls with each bucket."""
 
-import time
 import warnings
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
@@ -128,6 +127,7 @@ class Compression:
             header_bytes=spent.header_bytes,
             plain_bytes=self._plain_bytes,
             codec_seconds=spent.codec_seconds,
+            codec_cpu_seconds=spent.codec_cpu_seconds,
             wire_seconds=spent.wire_seconds,
             elements=planner.elements(),
             compressed_elements=planner.elements() - sum(exact.values()),
@@ -180,9 +180,8 @@ class Compression:
             give_up(comm, self.progress, error)
         mean = reduction.run(values.bits, self._rng, self.progress)
         if values.format != reduction.totals_format:  # 16 bits: an overflow must become infinite
-            began = time.perf_counter()
-            host.copy_(torch.from_numpy(mean))
-            self.progress.spent.codec_seconds += time.perf_counter() - began
+            with self.progress.spent.codec():
+                host.copy_(torch.from_numpy(mean))
         if host is not job.tensor:
             job.tensor.copy_(host)
         self._plain_bytes += 2 * (comm.size - 1) * values.bits.nbytes // comm.size

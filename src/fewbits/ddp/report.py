@@ -19,6 +19,7 @@ class Report:
     header_bytes: int
     plain_bytes: int
     codec_seconds: float
+    codec_cpu_seconds: float
     wire_seconds: float
     elements: int
     compressed_elements: int

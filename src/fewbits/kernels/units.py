@@ -16,6 +16,7 @@ from fewbits.kernels.formats import Format
 Table = npt.NDArray[Any]
 Direction = Literal["encode", "decode", "accumulate"]
 NATURAL, CAST = _native.NATURAL, _native.CAST
+CLEAR, DIVIDE = _native.CLEAR, _native.DIVIDE
 NO_KEY = bytes(16)
 
 

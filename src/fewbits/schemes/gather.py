@@ -15,8 +15,8 @@ from fewbits.kernels.units import Tally
 from fewbits.rng import Rng
 from fewbits.schemes.comm import Comm
 from fewbits.schemes.header import Phase
-from fewbits.schemes.reduction import Progress, Reduction, divide, guarded
-from fewbits.schemes.units import Batch, Unit, slots
+from fewbits.schemes.reduction import Progress, Reduction, guarded
+from fewbits.schemes.units import Batch, Summation, Unit, slots
 
 
 class Gather(Reduction):
@@ -28,13 +28,7 @@ class Gather(Reduction):
         self.incoming = [np.zeros(length, np.uint8) for _ in range(comm.size)]
         self.outgoing = self.incoming[comm.rank]
         self._encode = Batch([(slot, self.outgoing) for slot in placed], format, threads=threads)
-        self._add = Batch(
-            [(slot, buffer) for slot in placed for buffer in self.incoming],
-            format,
-            threads=threads,
-            together=comm.size,
-        )
-        self._senders = list(range(comm.size)) * len(placed)
+        self._add = Summation(placed, self.incoming, format, divisor=comm.size, threads=threads)
 
     def run(self, values: npt.NDArray[Any], rng: Rng, progress: Progress) -> npt.NDArray[Any]:
         """One hop, then the mean in place."""
@@ -51,7 +45,4 @@ class Gather(Reduction):
         return result
 
     def _sum(self, result: npt.NDArray[Any]) -> Tally:
-        result.fill(0)
-        tally = self.blaming(self._senders, lambda: self._add.accumulate(result))
-        divide(result, self.comm.size)
-        return tally
+        return self.blaming(range(self.comm.size), lambda: self._add.run(result))

@@ -21,7 +21,7 @@ from fewbits.rng import Rng
 from fewbits.schemes.comm import Comm
 from fewbits.schemes.header import Phase
 from fewbits.schemes.reduction import Progress, Reduction, divide, float_dtype, guarded
-from fewbits.schemes.units import Batch, Slot, Unit, slots
+from fewbits.schemes.units import Batch, Slot, Summation, Unit, slots
 
 
 class Owned(Reduction):
@@ -50,15 +50,13 @@ class Owned(Reduction):
         self.outgoing_2 = self.incoming_2[rank]
 
         self._encode_1 = Batch(_entries(first, self.outgoing_1), format, threads=threads)
-        # A unit's terms stand together, in rank order: its total stays in the cache while it grows.
-        mine = _from_zero(first[rank][0])
-        self._add = Batch(
-            [(slot, buffer) for slot in mine for buffer in self.incoming_1],
+        self._add = Summation(
+            _from_zero(first[rank][0]),
+            self.incoming_1,
             format,
+            divisor=size if self.divides_first else 1,
             threads=threads,
-            together=size,
         )
-        self._add_senders = list(range(size)) * len(mine)
         own_2 = _from_zero(second[rank][0])
         self._encode_2 = Batch(
             [(slot, self.outgoing_2) for slot in own_2], self.totals_format, threads=threads
@@ -88,10 +86,7 @@ class Owned(Reduction):
         return result
 
     def _sum(self, rng: Rng) -> Tally:
-        self.totals.fill(0)
-        self.blaming(self._add_senders, lambda: self._add.accumulate(self.totals))
-        if self.divides_first:
-            divide(self.totals, self.comm.size)
+        self.blaming(range(self.comm.size), lambda: self._add.run(self.totals))
         return self._encode_2.encode(self.totals.view(self.totals_format.bits), rng)
 
     def _finish(self, result: npt.NDArray[Any]) -> Tally:

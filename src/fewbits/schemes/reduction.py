@@ -8,7 +8,8 @@ the same exchange and none waits for one that has gone.
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, Literal, NoReturn
@@ -36,9 +37,20 @@ class Spent:
     payload_bytes: int = 0
     header_bytes: int = 0
     codec_seconds: float = 0.0
+    codec_cpu_seconds: float = 0.0  # of the calling thread: not stretched by a busy machine
     wire_seconds: float = 0.0
     saturated: int = 0
     nonfinite: int = 0
+
+    @contextmanager
+    def codec(self) -> Iterator[None]:
+        """Time what is encoded, decoded, summed or checked inside."""
+        began, cpu = time.perf_counter(), time.thread_time()
+        try:
+            yield
+        finally:
+            self.codec_seconds += time.perf_counter() - began
+            self.codec_cpu_seconds += time.thread_time() - cpu
 
 
 @dataclass(slots=True)
@@ -89,17 +101,17 @@ class Reduction(ABC):
         outgoing, incoming = payloads
         tally = guarded(work, progress)
         own = self._header(phase, tally, progress)
-        began = time.perf_counter()
-        crcs = {id(data): native.crc32c(data) for data in outgoing}  # one buffer may go to all
-        headers = [replace(own, length=data.size, crc=crcs[id(data)]) for data in outgoing]
+        peers = [rank for rank in range(self.comm.size) if rank != self.comm.rank]
+        with progress.spent.codec():
+            distinct = {id(outgoing[rank]): outgoing[rank] for rank in peers}  # one may go to all
+            crcs = {key: native.crc32c(data) for key, data in distinct.items()}
+        headers = [replace(own, length=b.size, crc=crcs.get(id(b), 0)) for b in outgoing]
         agreed = time.perf_counter()
-        progress.spent.codec_seconds += agreed - began
         answers = agree(self.comm, headers, progress)
         self._check_lengths(answers, incoming)
         self.comm.exchange(outgoing, incoming)
         done = time.perf_counter()
         progress.spent.wire_seconds += done - agreed
-        peers = [rank for rank in range(self.comm.size) if rank != self.comm.rank]
         progress.spent.payload_bytes += sum(outgoing[rank].size for rank in peers)
         guarded(lambda: _verified(answers, incoming, peers), progress)
 
@@ -170,14 +182,12 @@ def guarded(work: Callable[[], Tally], progress: Progress) -> Tally:
     """Codec work, timed; what it raises is kept for the next header. Nothing runs after a fault."""
     if progress.fault is not None:
         return Tally()
-    began = time.perf_counter()
     try:
-        return work()
+        with progress.spent.codec():
+            return work()
     except Exception as error:  # told to all ranks and raised there
         progress.fault = error
         return Tally()
-    finally:
-        progress.spent.codec_seconds += time.perf_counter() - began
 
 
 def float_dtype(format: Format) -> np.dtype[Any]:

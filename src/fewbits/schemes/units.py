@@ -74,7 +74,7 @@ def slots(units: Sequence[Unit], side: str, format: Format) -> tuple[list[Slot],
 
 
 class Batch:
-    """Slots bound to buffers and to a flat vector: encode, decode or accumulate them all at once.
+    """Slots bound to buffers and to a flat vector: encode or decode them all at once.
 
     Operators with a native kernel share one table and one call; others are called one by one.
     """
@@ -85,10 +85,8 @@ class Batch:
         format: Format,
         *,
         threads: int = 1,
-        together: int = 1,
     ) -> None:
         self.format, self.threads = format, threads
-        self._together = together  # neighbours that share a place, so one thread must add them
         self.entries = list(entries)
         self._kinds = [slot.operator.native(format) for slot, _ in self.entries]
         self._in_table = [i for i, kind in enumerate(self._kinds) if kind is not None]
@@ -127,37 +125,12 @@ class Batch:
 
         return kernels.total((self._run("decode", values), self._one_by_one(alone, values)))
 
-    def accumulate(self, totals: npt.NDArray[Any]) -> Tally:
-        """Add every decoded unit to its place, those of one place in the order of the entries."""
-
-        def alone(slot: Slot, parts: Parts, place: npt.NDArray[Any]) -> Tally:
-            return slot.operator.accumulate(parts, self.format, place)
-
-        return kernels.total((self._run("accumulate", totals), self._one_by_one(alone, totals)))
-
     def _run(self, direction: kernels.Direction, values: npt.NDArray[Any]) -> Tally:
-        if not self._in_table:
-            return Tally()
-        base = np.uint64(_native.address(values))
-        self.table["values"] = base + self._starts * np.uint64(values.itemsize)
         try:
-            return self._in_threads(direction)
+            return _run_table(direction, self.table, self._starts, values, threads=self.threads)
         except DecodeError as error:
             error.unit = self._in_table[error.unit or 0]
             raise
-
-    def _in_threads(self, direction: kernels.Direction) -> Tally:
-        places = len(self.table) // self._together
-
-        def work(number: int) -> Tally:
-            cuts = [places * k // self.threads * self._together for k in (number, number + 1)]
-            try:
-                return kernels.run(direction, self.table[cuts[0] : cuts[1]])
-            except DecodeError as error:
-                error.unit = cuts[0] + (error.unit or 0)
-                raise
-
-        return kernels.total(parallel.each(work, self.threads))
 
     def _one_by_one(
         self, work: Callable[[Slot, Parts, npt.NDArray[Any]], Tally], values: npt.NDArray[Any]
@@ -172,6 +145,100 @@ class Batch:
                 raise
             tally = kernels.total((tally, own))
         return tally
+
+
+class Summation:
+    """The mean or the sum of every slot's terms, one from each buffer, in the order of the buffers.
+
+    A place is cleared, grows and is divided in neighbouring rows of one table, so that it stays in
+    the cache all the while.
+    """
+
+    def __init__(
+        self,
+        slots: Sequence[Slot],
+        buffers: Sequence[Buffer],
+        format: Format,
+        *,
+        divisor: int = 1,
+        threads: int = 1,
+    ) -> None:
+        self.format, self.threads, self.buffers, self.divisor = format, threads, buffers, divisor
+        self._alone = [slot for slot in slots if slot.operator.native(format) is None]
+        together = [slot for slot in slots if slot.operator.native(format) is not None]
+        self._rows = len(buffers) + 2
+        self.table = kernels.new_table(self._rows * len(together))
+        starts = np.array([slot.start for slot in together], np.uint64)
+        self._starts = np.repeat(starts, self._rows)
+        for number, slot in enumerate(together):
+            self._fill(self.table[self._rows * number : self._rows * (number + 1)], slot)
+
+    def _fill(self, rows: kernels.Table, slot: Slot) -> None:
+        kind = slot.operator.native(self.format)
+        assert kind is not None
+        kernels.set_kernel(rows[0], (kernels.CLEAR, 0), self.format, slot.count)
+        for row, buffer in zip(rows[1:-1], self.buffers, strict=True):
+            kernels.set_kernel(row, kind, self.format, slot.count)
+            kernels.set_sections(row, _native.address(buffer) + slot.at, slot.sizes)
+        kernels.set_kernel(rows[-1], (kernels.DIVIDE, 0), self.format, slot.count)
+        rows[-1]["first"] = self.divisor
+
+    def run(self, totals: npt.NDArray[Any]) -> Tally:
+        """Fill `totals`; a `DecodeError` has the number of the bad term's buffer as its `unit`."""
+        try:
+            tally = _run_table(
+                "accumulate",
+                self.table,
+                self._starts,
+                totals,
+                threads=self.threads,
+                together=self._rows,
+            )
+        except DecodeError as error:
+            error.unit = (error.unit or 0) % self._rows - 1
+            raise
+        return kernels.total((tally, *(self._one(slot, totals) for slot in self._alone)))
+
+    def _one(self, slot: Slot, totals: npt.NDArray[Any]) -> Tally:
+        place = totals[slot.start : slot.start + slot.count]
+        place.fill(0)
+        tally = Tally()
+        for number, buffer in enumerate(self.buffers):
+            try:
+                own = slot.operator.accumulate(_parts(slot, buffer), self.format, place)
+            except DecodeError as error:
+                error.unit = number
+                raise
+            tally = kernels.total((tally, own))
+        with np.errstate(all="ignore"):  # NaN and infinity are the caller's to judge
+            np.divide(place, place.dtype.type(self.divisor), out=place)
+        return tally
+
+
+def _run_table(
+    direction: kernels.Direction,
+    table: kernels.Table,
+    starts: npt.NDArray[np.uint64],
+    values: npt.NDArray[Any],
+    *,
+    threads: int,
+    together: int = 1,
+) -> Tally:
+    """Run a table whose rows begin at `starts` of `values`; `together` rows go to one thread."""
+    if not table.size:
+        return Tally()
+    table["values"] = np.uint64(_native.address(values)) + starts * np.uint64(values.itemsize)
+    groups = table.size // together
+
+    def work(number: int) -> Tally:
+        first, last = (groups * k // threads * together for k in (number, number + 1))
+        try:
+            return kernels.run(direction, table[first:last])
+        except DecodeError as error:
+            error.unit = first + (error.unit or 0)
+            raise
+
+    return kernels.total(parallel.each(work, threads))
 
 
 def _parts(slot: Slot, buffer: Buffer) -> tuple[Buffer, ...]:
