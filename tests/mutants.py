@@ -173,7 +173,8 @@ def judge(tree: Tree, mutant: Mutant) -> Verdict:
     except subprocess.TimeoutExpired:
         return Verdict(mutant.name, "hung", time.perf_counter() - start, "no verdict in time")
     except (ValueError, RuntimeError) as error:
-        return Verdict(mutant.name, "broken", time.perf_counter() - start, str(error))
+        text = " ".join(str(error).split())[-300:]
+        return Verdict(mutant.name, "broken", time.perf_counter() - start, text)
     lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
     detail = (lines or done.stdout.splitlines()[-1:] or [""])[0][:150]
     result = {0: "survived", 1: "killed"}.get(done.returncode, "broken")

@@ -51,7 +51,7 @@ Row cast_row(Input &input) {
 
 Row unknown_row(Input &input) {
     const uint8_t control = input.byte();
-    Row row = {3, 1, 1, 0, 0, FEWBITS_BAD_ARGUMENT, {}};
+    Row row = {200, 1, 1, 0, 0, FEWBITS_BAD_ARGUMENT, {}};
     if ((control & 3) == 1) {
         row = {FEWBITS_NATURAL, 1, 2, 0, 0, FEWBITS_BAD_ARGUMENT, {}};
     } else if ((control & 3) == 2) {

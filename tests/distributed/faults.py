@@ -1,0 +1,235 @@
+"""What the ranks of a run do in which one of them, the culprit, fails, stops or goes astray."""
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from scenarios import attach, batch, built
+from workers import World
+
+from fewbits import ddp
+from fewbits.core.operator import Parts
+from fewbits.core.vector import Vector
+from fewbits.ddp import compression
+from fewbits.ddp.pipeline import Job, Pipeline
+from fewbits.kernels.formats import Format
+from fewbits.kernels.native import Tally
+from fewbits.links.torch_comm import TorchComm
+from fewbits.operators.natural import Natural
+from fewbits.rng import Rng
+from fewbits.schemes.units import Batch
+from fewbits.wire.sections import Section
+
+STEP = 2  # the step in which things go wrong
+EXCHANGES = {  # what a rank is about to exchange, by how many exchanges there were in the step
+    "header": 0,
+    "payload": 1,
+    "second header": 2,
+    "second payload": 3,
+    "next bucket": 4,
+}
+
+
+def fail(
+    world: World,
+    *,
+    place: str,
+    deed: str,
+    culprit: int = 1,
+    timeout: float = 30.0,
+    steps: int = 5,
+    options: dict[str, Any] | None = None,
+) -> None:
+    """Train until the culprit does a deed at a place of step `STEP`."""
+    world.join()
+    net = built("net", "float32", bucket_cap_mb=0.05)
+    state = attach(net, timeout=timeout, **(options or {}))
+    if world.rank == culprit:
+        _prepare(world, state, place, deed)
+    _train(world, net, steps)
+
+
+def _train(world: World, net: Any, steps: int, local: int | None = None) -> None:
+    """Plain training, counting the optimizer's steps; step `local` is not synchronised."""
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+    for step in range(steps):
+        world.result["steps"] = step
+        optimizer.zero_grad()
+        x, y = batch(world, step, next(net.parameters()).dtype)
+        with net.no_sync() if step == local else contextlib.nullcontext():
+            torch.nn.functional.mse_loss(net(x), y).backward()
+        optimizer.step()
+    world.result["steps"] = steps
+
+
+def _prepare(world: World, state: ddp.Compression, place: str, deed: str) -> None:
+    """Patch this process so that it does the deed when it comes to the place."""
+
+    def now() -> None:
+        if state.progress.step == STEP:
+            world.mark()
+            DEEDS[deed]()
+
+    if place == "hook":
+        _before(ddp.Compression, "submit", now)
+    elif place == "encode":
+        _before(Batch, "encode", now)
+    elif place == "prepare":
+        _before(ddp.Compression, "_reduction", now)
+    elif place == "commit":
+        _before(compression, "commit", now)
+    elif deed == "damage":
+        _damage(world, state)
+    else:
+        _before_exchange(state, EXCHANGES[place], now)
+
+
+def _before(owner: Any, name: str, deed: Callable[[], None]) -> None:
+    function = getattr(owner, name)
+
+    def patched(*arguments: Any) -> Any:
+        deed()
+        return function(*arguments)
+
+    setattr(owner, name, patched)
+
+
+def _before_exchange(state: ddp.Compression, number: int, deed: Callable[[], None]) -> None:
+    """Before the exchange with this number, counted from the start of the step."""
+    seen = {"step": -1, "count": 0}
+
+    def count() -> None:
+        if seen["step"] != state.progress.step:
+            seen.update(step=state.progress.step, count=0)
+        if seen["count"] == number:
+            deed()
+        seen["count"] += 1
+
+    _before(TorchComm, "exchange", count)
+
+
+def _damage(world: World, state: ddp.Compression) -> None:
+    """Flip one bit of the last payload that arrives in step `STEP`, after it left its sender."""
+    exchange = TorchComm.exchange
+
+    def patched(self: TorchComm, outgoing: Any, incoming: Any) -> None:
+        exchange(self, outgoing, incoming)
+        sender = (self.rank + 1) % self.size
+        if state.progress.step == STEP and incoming[sender].size > 1000:
+            world.mark()
+            incoming[sender][500] ^= 16
+
+    TorchComm.exchange = patched  # type: ignore[method-assign]
+
+
+def _raise(error: Exception) -> Callable[[], None]:
+    def deed() -> None:
+        raise error
+
+    return deed
+
+
+DEEDS: dict[str, Callable[[], None]] = {
+    "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+    "raise": _raise(ZeroDivisionError("out of luck")),
+    "memory": _raise(MemoryError("out of room")),
+    "damage": lambda: None,
+}
+
+
+def poison(world: World, *, culprit: int = 1, timeout: float = 30.0) -> None:
+    """The culprit's gradient is NaN at step `STEP`, and the policy is to raise."""
+    world.join()
+    net = built("net", "float32")
+    attach(net, timeout=timeout, nonfinite="raise")
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+    for step in range(5):
+        world.result["steps"] = step
+        optimizer.zero_grad()
+        x, y = batch(world, step)
+        loss = torch.nn.functional.mse_loss(net(x), y)
+        if step == STEP and world.rank == culprit:
+            world.mark()
+            loss = loss * torch.nan
+        loss.backward()
+        optimizer.step()
+
+
+def stray(world: World, *, how: str, culprit: int = 1, timeout: float = 30.0) -> None:
+    """The culprit runs something else than the others, from the start or from step `STEP` on."""
+    world.join()
+    mine = world.rank == culprit
+    dtype = "float64" if mine and how == "dtype" else "float32"
+    net = built("net", dtype, bucket_cap_mb=0.05 if how != "no_sync" else 25)
+    options = OTHER_OPTIONS.get(how, {}) if mine else {}
+    if mine and how == "length":
+        _lengthen(Natural)
+    dist.barrier()
+    world.mark()
+    state = attach(net, timeout=timeout, **options)
+    if mine and how in ("swap", "skip"):
+        _rearrange(state, how)
+    if mine and how == "weights":
+        with torch.no_grad():
+            net.module.last.bias += 1e-3
+    _train(world, net, 6, local=STEP if mine and how == "no_sync" else None)
+
+
+OTHER_OPTIONS: dict[str, dict[str, Any]] = {
+    "operator": {"worker": "natural:rounding=nearest", "master": "natural"},
+    "master": {"master": "identity"},
+    "seed": {"seed": 1},
+    "scheme": {"scheme": "star"},
+    "nonfinite": {"nonfinite": "skip"},
+    "policy": {"policy": "default"},
+}
+
+
+def _lengthen(operator: type[Natural]) -> None:
+    """Another version of an operator, with one more byte in a section."""
+    layout, encode = operator.layout, operator.encode
+
+    def longer(self: Natural, d: int, format: Format) -> tuple[Section, ...]:
+        exponents, signs = layout(self, d, format)
+        return exponents, replace(signs, count=signs.count + 8)
+
+    def padded(self: Natural, x: Vector, rng: Rng, into: Parts, *, threads: int = 1) -> Tally:
+        return encode(self, x, rng, (into[0], into[1][:-1]), threads=threads)
+
+    operator.layout, operator.encode = longer, padded  # type: ignore[method-assign]
+    operator.native = lambda self, format: None  # type: ignore[assignment,method-assign,return-value]
+
+
+def _rearrange(state: ddp.Compression, how: str) -> None:
+    """In step `STEP`, hand the first two buckets over in the other order, or drop the first."""
+    submit, held = Pipeline.submit, []
+
+    def patched(self: Pipeline, job: Job) -> None:
+        if state.progress.step == STEP and job.index == 0:
+            held.append(job)
+            return
+        submit(self, job)
+        while held and how == "swap":
+            submit(self, held.pop())
+
+    Pipeline.submit = patched  # type: ignore[method-assign]
+
+
+def absent(world: World, *, culprit: int = 1, timeout: float = 3.0, deed: str = "stop") -> None:
+    """The culprit never attaches."""
+    world.join()
+    net = built("net", "float32")
+    dist.barrier()
+    world.mark()
+    if world.rank == culprit:
+        DEEDS[deed]()
+    attach(net, timeout=timeout)
+
+
+SCENARIOS = {"fail": fail, "poison": poison, "stray": stray, "absent": absent}

@@ -1,0 +1,202 @@
+"""A rank that dies, stops, fails or goes astray: a typed error on every rank, at once."""
+
+import inspect
+import re
+from typing import Any
+
+import pytest
+from faults import STEP
+from launch import Launcher, Outcome
+
+from fewbits import ddp
+from fewbits.links.torch_comm import TorchComm
+
+SLACK = 1.0  # seconds from the fault to the error on every rank
+
+
+def others(outcomes: list[Outcome], culprit: int = 1) -> list[Outcome]:
+    return [outcome for outcome in outcomes if outcome.rank != culprit]
+
+
+def check_raised(
+    outcomes: list[Outcome], error: str, within: float, *, naming: str, steps: int | None = STEP
+) -> None:
+    """Every one raised the error in time, named the culprit, took no further step and ended."""
+    for outcome in outcomes:
+        assert outcome.error == error, outcome
+        assert naming in outcome.message, outcome
+        assert outcome.elapsed is not None, outcome
+        assert outcome.elapsed < within, outcome
+        assert outcome.status == 1, outcome
+        if steps is not None:
+            assert outcome.result["steps"] == steps, outcome
+
+
+KILLS = [
+    (2, "hook"),
+    (2, "payload"),
+    (4, "encode"),
+    (4, "next bucket"),
+]
+MORE_KILLS = [
+    (world, place)
+    for world in (2, 4)
+    for place in (
+        "hook",
+        "encode",
+        "header",
+        "payload",
+        "second header",
+        "second payload",
+        "next bucket",
+        "commit",
+    )
+    for _ in range(5)
+]
+
+
+@pytest.mark.parametrize(
+    ("world", "place"),
+    [*KILLS, *(pytest.param(*case, marks=pytest.mark.soak) for case in MORE_KILLS)],
+)
+def test_a_killed_rank_is_an_error_on_all_others_within_two_seconds(
+    launcher: Launcher, world: int, place: str
+) -> None:
+    outcomes = launcher.run("fail", world, place=place, deed="kill", hurry=False)
+    assert outcomes[1].status == -9
+    check_raised(others(outcomes), "PeerError", 2.0, naming="rank 1:")
+    for outcome in others(outcomes):
+        assert outcome.lived is not None
+        assert outcome.lived < 5.0, "the interpreter did not end"
+
+
+@pytest.mark.parametrize(
+    ("world", "place"),
+    [
+        (2, "hook"),
+        (4, "payload"),
+        *(
+            pytest.param(world, place, marks=pytest.mark.soak)
+            for world in (2, 4)
+            for place in ("hook", "encode", "payload", "second header", "next bucket", "commit")
+        ),
+    ],
+)
+def test_a_stopped_rank_is_named_by_all_others_when_the_timeout_is_over(
+    launcher: Launcher, world: int, place: str
+) -> None:
+    timeout = 5.0
+    outcomes = launcher.run("fail", world, place=place, deed="stop", timeout=timeout, hurry=False)
+    assert outcomes[1].status is None, "it should still have been stopped"
+    check_raised(others(outcomes), "PeerError", timeout + SLACK, naming="no answer")
+    for outcome in others(outcomes):
+        # Who waits for one that waits for the stopped rank may see that one give up first.
+        assert re.search(r"rank 1: no answer|no answer yet from ranks \[.*1", outcome.message)
+        assert outcome.elapsed is not None
+        assert outcome.elapsed > timeout - SLACK
+
+
+def test_a_rank_that_never_attaches_is_an_error_on_all_others(launcher: Launcher) -> None:
+    outcomes = launcher.run("absent", 3, timeout=2.0, deed="stop", hurry=False)
+    # Making the group waits for its members and then gloo for theirs: twice the time at most.
+    check_raised(others(outcomes), "PeerError", 4.0 + SLACK, naming="[0, 1, 2]", steps=None)
+
+
+def test_no_default_timeout_is_longer_than_a_minute() -> None:
+    for function in (ddp.attach, ddp.Compression.__init__, TorchComm.__init__):
+        default = inspect.signature(function).parameters["timeout"].default
+        assert 0 < default <= 60
+
+
+@pytest.mark.parametrize(
+    ("world", "place", "deed", "error"),
+    [
+        (2, "encode", "raise", "ZeroDivisionError"),
+        (3, "encode", "memory", "MemoryError"),
+        (4, "prepare", "memory", "MemoryError"),
+        (2, "payload", "damage", "DecodeError"),
+        (4, "payload", "damage", "DecodeError"),
+        *(
+            pytest.param(world, place, deed, error, marks=pytest.mark.soak)
+            for world in (2, 3, 4)
+            for place, deed, error in (
+                ("encode", "raise", "ZeroDivisionError"),
+                ("encode", "memory", "MemoryError"),
+                ("prepare", "raise", "ZeroDivisionError"),
+                ("payload", "damage", "DecodeError"),
+            )
+        ),
+    ],
+)
+def test_what_fails_on_one_rank_fails_on_all_in_the_same_step(
+    launcher: Launcher, world: int, place: str, deed: str, error: str
+) -> None:
+    outcomes = launcher.run("fail", world, place=place, deed=deed)
+    (own,) = [outcome for outcome in outcomes if outcome.rank == 1]
+    check_raised([own], error, SLACK, naming="")
+    told = f"rank 1 failed at step {STEP}: {error}"
+    check_raised(others(outcomes), "PeerError", SLACK, naming=told)
+
+
+@pytest.mark.parametrize("scheme", ["star", "gather"])
+def test_damaged_bytes_are_noticed_in_every_scheme(launcher: Launcher, scheme: str) -> None:
+    options = {"scheme": scheme}
+    outcomes = launcher.run("fail", 3, place="payload", deed="damage", options=options, culprit=0)
+    check_raised(outcomes[:1], "DecodeError", SLACK, naming="bytes from rank 1")
+    check_raised(outcomes[1:], "PeerError", SLACK, naming="rank 0 failed")
+
+
+@pytest.mark.parametrize("world", [2, 3, pytest.param(4, marks=pytest.mark.soak)])
+def test_nan_with_the_policy_raise_is_one_error_on_all_ranks(
+    launcher: Launcher, world: int
+) -> None:
+    outcomes = launcher.run("poison", world)
+    check_raised(outcomes, "EncodeError", SLACK, naming=f"rank 1 at step {STEP}")
+
+
+def check_astray(outcomes: list[Outcome], **expected: Any) -> None:
+    naming = expected.pop("naming", "rank")
+    check_raised(outcomes, "DisagreementError", SLACK, naming=naming, **expected)
+
+
+@pytest.mark.parametrize(
+    ("how", "difference"),
+    [
+        ("operator", "worker=natural:rounding=nearest"),
+        ("master", "master=identity"),
+        ("seed", "seed=1"),
+        ("scheme", "scheme=star"),
+        ("nonfinite", "nonfinite=skip"),
+    ],
+)
+def test_another_configuration_is_refused_by_attach(
+    launcher: Launcher, how: str, difference: str
+) -> None:
+    check_astray(launcher.run("stray", how=how), naming=difference, steps=None)
+
+
+@pytest.mark.parametrize(
+    ("how", "difference"),
+    [("policy", "5 identity/identity"), ("dtype", "float64"), ("length", "bytes")],
+)
+def test_another_plan_is_refused_in_the_first_exchange(
+    launcher: Launcher, how: str, difference: str
+) -> None:
+    check_astray(launcher.run("stray", 3, how=how), naming=difference, steps=0)
+
+
+@pytest.mark.parametrize("how", ["swap", "skip"])
+def test_a_call_out_of_order_is_refused_in_its_exchange(launcher: Launcher, how: str) -> None:
+    check_astray(launcher.run("stray", 3, how=how), naming="first.weight")
+
+
+def test_a_step_without_the_others_is_refused_in_the_next_exchange(launcher: Launcher) -> None:
+    outcomes = launcher.run("stray", 3, how="no_sync")
+    check_astray(others(outcomes), naming="ranks [1] have other parameters")
+    # It took one step alone, before anyone could know.
+    check_astray(outcomes[1:2], naming="ranks [1] have other parameters", steps=STEP + 1)
+
+
+def test_other_weights_on_one_rank_are_refused_before_the_first_step(launcher: Launcher) -> None:
+    outcomes = launcher.run("stray", 3, how="weights")
+    check_astray(outcomes, naming="ranks [1] have other parameters", steps=0)

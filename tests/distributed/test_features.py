@@ -1,0 +1,212 @@
+"""What DDP offers works with compression as it does without."""
+
+from typing import Any
+
+import pytest
+from launch import Launcher
+
+import fewbits
+from fewbits.kernels.formats import BY_NAME, FLOAT32, FLOAT64
+from fewbits.schemes.header import SIZE
+from fewbits.schemes.units import CHUNK
+
+FEATURES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "several buckets": {"model": {"bucket_cap_mb": 0.05}},
+    "no_sync and accumulation": {"accumulate": 3},
+    "join": {"uneven": True, "steps": 5},
+    "join of several buckets": {"uneven": True, "steps": 5, "model": {"bucket_cap_mb": 0.05}},
+    "unused, frozen, empty and scalar parameters": {
+        "model": {"kind": "odd", "find_unused_parameters": True}
+    },
+    "static graph": {"model": {"static_graph": True, "bucket_cap_mb": 0.05}},
+    "gradients as views of buckets": {
+        "model": {"gradient_as_bucket_view": True, "bucket_cap_mb": 0.05}
+    },
+    "views, accumulation": {"model": {"gradient_as_bucket_view": True}, "accumulate": 2},
+    "float64": {"model": {"dtype": "float64"}},
+    "bfloat16": {"model": {"dtype": "bfloat16"}},
+    "float16": {"model": {"dtype": "float16"}},
+    "mixed dtypes": {"model": {"dtype": "mixed"}},
+}
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_the_identity_gives_the_bits_of_plain_ddp(launcher: Launcher, feature: str) -> None:
+    # Two ranks: halving is exact and a + b = b + a, so the order of sum and division is no matter.
+    plain = launcher.results("train", **FEATURES[feature])
+    exact = launcher.results("train", compression={"worker": "identity"}, **FEATURES[feature])
+    lossy = launcher.results("train", compression={"worker": "natural"}, **FEATURES[feature])
+    assert {result["final"] for result in exact} == {plain[0]["final"]}
+    assert [result["losses"] for result in exact] == [result["losses"] for result in plain]
+    assert lossy[0]["final"] == lossy[1]["final"] != plain[0]["final"]
+    assert lossy[0]["report"]["ratio"] > 0
+
+
+@pytest.mark.parametrize("scheme", ["sharded", "star", "gather"])
+@pytest.mark.parametrize("world", [3, 5])
+def test_other_worlds_and_schemes_train(launcher: Launcher, scheme: str, world: int) -> None:
+    plain = launcher.results("train", world, steps=3)
+    exact = launcher.results(
+        "train", world, steps=3, compression={"worker": "identity", "scheme": scheme}
+    )
+    lossy = launcher.results(
+        "train", world, steps=3, compression={"worker": "natural", "scheme": scheme}
+    )
+    for results in (exact, lossy):
+        assert len({result["final"] for result in results}) == 1
+    # Only the order of the sums differs: a few units in the last place of float32 after 3 steps.
+    for a, b in zip(exact, plain, strict=True):
+        assert a["losses"] == pytest.approx(b["losses"], rel=1e-5)
+    assert lossy[0]["final"] != exact[0]["final"]
+
+
+def test_one_rank_trains_as_without(launcher: Launcher) -> None:
+    (plain,) = launcher.results("train", 1)
+    (alone,) = launcher.results("train", 1, compression={"worker": "natural"})
+    assert alone["final"] == plain["final"]
+    assert alone["report"]["payload_bytes"] == 0
+    assert "one rank" in alone["text"]
+
+
+MANY = {
+    "float32": ([0, 1, 7, 3001], ["float32"] * 4),
+    "all dtypes": ([5, 1, 7, 3001, 2], ["float16", "float64", "bfloat16", "float32", "bfloat16"]),
+    "empty only": ([0, 3], ["float64", "float32"]),
+}
+
+
+@pytest.mark.parametrize("scheme", ["sharded", "star", "gather"])
+@pytest.mark.parametrize("sizes", MANY)
+def test_means_are_those_in_rank_order(launcher: Launcher, scheme: str, sizes: str) -> None:
+    options = {"sizes": MANY[sizes][0], "dtypes": MANY[sizes][1], "scheme": scheme}
+    exact = launcher.results("means", 3, worker="identity", **options)
+    lossy = launcher.results("means", 3, worker="natural", **options)
+    assert all(result["exact"] for result in exact)
+    assert not any(result["exact"] for result in lossy)
+    for results in (exact, lossy):
+        assert len({result["digest"] for result in results}) == 1
+        assert all(result["finite"] for result in results)
+
+
+def test_the_pair_of_state_and_hook_works_without_names(launcher: Launcher) -> None:
+    plain = launcher.results("train", model={"bucket_cap_mb": 0.05})
+    for worker in ("identity", "natural"):
+        pair = launcher.results(
+            "train", model={"bucket_cap_mb": 0.05}, compression={"worker": worker}, pair=True
+        )
+        assert pair[0]["final"] == pair[1]["final"]
+        assert (pair[0]["final"] == plain[0]["final"]) == (worker == "identity")
+
+
+def test_the_pair_gives_the_same_bits_for_every_bucket_size(launcher: Launcher) -> None:
+    finals = {
+        launcher.results(
+            "train",
+            model={"bucket_cap_mb": megabytes},
+            compression={"worker": "natural"},
+            pair=True,
+        )[0]["final"]
+        for megabytes in (25, 0.05)
+    }
+    assert len(finals) == 1
+
+
+def test_one_direction_only(launcher: Launcher) -> None:
+    both = launcher.results("train", compression={"worker": "natural"})
+    there = launcher.results("train", compression={"worker": "natural", "master": "identity"})
+    back = launcher.results("train", compression={"worker": "identity", "master": "natural"})
+    finals = [results[0]["final"] for results in (both, there, back)]
+    assert len(set(finals)) == 3
+    for results in (both, there, back):
+        assert results[0]["final"] == results[1]["final"]
+    sent = [
+        sum(result["report"]["payload_bytes"] for result in results)
+        for results in (both, there, back)
+    ]
+    assert sent[0] < sent[1] == sent[2]
+
+
+SPECS = [
+    ("natural", "natural", "float32"),
+    ("natural", "identity", "bfloat16"),
+    ("float16", "natural", "float64"),
+]
+
+
+@pytest.mark.parametrize("scheme", ["sharded", "star", "gather"])
+@pytest.mark.parametrize(("worker", "master", "dtype"), SPECS)
+def test_the_report_counts_the_bytes_of_the_layout(
+    launcher: Launcher, scheme: str, worker: str, master: str, dtype: str
+) -> None:
+    world, steps = 3, 2
+    results = launcher.results(
+        "train",
+        world,
+        steps=steps,
+        model={"dtype": dtype, "wide": 1100},
+        compression={"worker": worker, "master": master, "scheme": scheme},
+    )
+    format = BY_NAME[dtype]
+    total = FLOAT64 if format == FLOAT64 else FLOAT32
+    there = back = elements = 0
+    for size in (33 * 1100, 1100, 1100 * 65, 65, 65 * 3, 3):
+        elements += size
+        for at in range(0, size, CHUNK):
+            count = min(CHUNK, size - at)
+            there += sum(s.size for s in fewbits.operator(worker).layout(count, format))
+            back += sum(s.size for s in fewbits.operator(master).layout(count, total))
+    reports = [result["report"] for result in results]
+    hops = 1 if scheme == "gather" else 2
+    expected = world * there if scheme == "gather" else there + back
+    assert sum(r["payload_bytes"] for r in reports) == steps * (world - 1) * expected
+    for report in reports:
+        assert report["header_bytes"] == steps * (world - 1) * SIZE * (hops + 1)
+        plain = 2 * (world - 1) * elements * format.itemsize // world
+        assert report["plain_bytes"] == steps * plain
+        assert (report["steps"], report["ranks"]) == (steps, world)
+        assert report["elements"] == report["compressed_elements"] == elements
+
+
+def test_the_default_policy_compresses_large_matrices_only(launcher: Launcher) -> None:
+    result = launcher.results("train", compression={"worker": "natural", "policy": "default"})[0]
+    report = result["report"]
+    assert report["compressed_elements"] == 257 * 65
+    assert report["exact"] == {
+        "one-dimensional": 257 + 65 + 3,
+        "under 16384 elements": 33 * 257 + 65 * 3,
+    }
+    assert "worker natural, master natural" in result["text"]
+
+
+def test_a_step_leaves_global_random_generators_alone(launcher: Launcher) -> None:
+    for result in launcher.results("globals_kept"):
+        assert result["kept"] == [True, True, True]
+
+
+def test_two_models_in_one_process_do_not_meet(launcher: Launcher) -> None:
+    together = launcher.results("several", together=True)
+    apart = launcher.results("several", together=False)
+    assert together[0] == together[1] == apart[0] == apart[1]
+
+
+@pytest.mark.parametrize("group", [None, [0, 2]], ids=["all ranks", "some ranks"])
+def test_closing_ends_and_attaching_begins_anew(
+    launcher: Launcher, group: list[int] | None
+) -> None:
+    world = 2 if group is None else 3
+    finals = {}
+    for how in ("never", "same", "new"):
+        results = launcher.results("again", world, how=how, group=group)
+        members = [results[rank] for rank in group or range(world)]
+        assert len({result["final"][0] for result in members}) == 1
+        assert {result["threads"] for result in members} == {1}
+        finals[how] = members[0]["final"]
+    assert finals["same"] == finals["never"] != finals["new"]
+
+
+@pytest.mark.parametrize("close", [True, False])
+def test_a_program_just_ends(launcher: Launcher, close: bool) -> None:
+    for outcome in launcher.run("naturally", close=close, hurry=False):
+        assert outcome.status == 0, outcome
+        assert "Traceback" not in outcome.stderr

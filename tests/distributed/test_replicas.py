@@ -1,0 +1,91 @@
+"""Every rank ends every step with the same bits, whatever threads and buckets there are."""
+
+from typing import Any
+
+import pytest
+from launch import Launcher
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "one thread by torch": {"threads": None, "inner": 1},
+    "OMP=1": {"threads": "1", "inner": None},
+    "OMP=2": {"threads": "2", "inner": None},
+    "mixed": {"threads": ["1", "2", None, "2"], "inner": None},
+}
+OPERATORS = ("identity", "float16", "bfloat16", "natural", "natural:rounding=nearest")
+RUNS = [(worker, scheme) for worker in OPERATORS for scheme in ("sharded", "star", "gather")]
+
+
+def check(launcher: Launcher, world: int, setting: str, **options: Any) -> None:
+    """All ranks' digests are equal at every checkpoint and differ from one to the next."""
+    chosen = SETTINGS[setting]
+    threads = chosen["threads"]
+    results = launcher.run(
+        "replicas",
+        world,
+        threads=threads[:world] if isinstance(threads, list) else threads,
+        runs=RUNS,
+        **options,
+        deadline=1200.0,
+        **({"inner": chosen["inner"]} if chosen["inner"] else {}),
+    )
+    for outcome in results:
+        assert outcome.status == 0, outcome
+        assert outcome.result == results[0].result
+    digests = results[0].result
+    assert len(digests) == len(RUNS)
+    for worker in OPERATORS:
+        # Division by a power of two commutes with every operator, so the master may do it or not.
+        assert digests[f"{worker} star"] == digests[f"{worker} sharded"]
+        assert (digests[f"{worker} gather"] == digests[f"{worker} star"]) == (worker == "identity")
+    seen = {digest for run in digests.values() for digest in run}
+    checkpoints = options["steps"] // options.get("every", 1)
+    assert len(seen) == (2 * len(OPERATORS) - 1) * checkpoints
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("world", [2, 4])
+def test_replicas_stay_identical(launcher: Launcher, world: int, setting: str) -> None:
+    check(launcher, world, setting, steps=2)  # 8 times 15 runs: 240 steps in all
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "Adam"])
+def test_replicas_stay_identical_with_an_optimizer_that_has_state(
+    launcher: Launcher, optimizer: str
+) -> None:
+    check(launcher, 2, "mixed", steps=2, optimizer=optimizer)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("world", [2, 4])
+def test_replicas_stay_identical_for_a_thousand_steps(
+    launcher: Launcher, world: int, setting: str
+) -> None:
+    check(launcher, world, setting, steps=1000, every=50)
+
+
+def test_bucket_sizes_and_threads_do_not_change_a_bit(launcher: Launcher) -> None:
+    finals = set()
+    for megabytes, threads in ((25, 1), (1, 2), (0.05, 3), (0.05, 1)):
+        results = launcher.results(
+            "train",
+            steps=3,
+            model={"wide": 2500, "bucket_cap_mb": megabytes},
+            compression={"worker": "natural", "seed": 5, "threads": threads},
+        )
+        finals |= {result["final"] for result in results}
+    assert len(finals) == 1
+
+
+def test_the_seed_decides_the_run(launcher: Launcher) -> None:
+    finals = [
+        launcher.results("train", compression={"worker": "natural", "seed": seed})[0]["final"]
+        for seed in (1, 1, 2)
+    ]
+    assert finals[0] == finals[1] != finals[2]
+
+
+@pytest.mark.parametrize("table", ["scalar", "avx2"])
+def test_tables_of_kernels_may_differ_between_ranks(launcher: Launcher, table: str) -> None:
+    results = launcher.results("train", compression={}, simd=[table, "scalar"])
+    assert results[0]["final"] == results[1]["final"]
