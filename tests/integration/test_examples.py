@@ -65,7 +65,8 @@ def changed(frame: bytes, at: int, *values: int) -> bytes:
 
 
 def test_every_example_has_a_test() -> None:
-    known = {"decode_by_hand.py", "vector_to_bytes.py"}
+    training = {"ddp.py", "ddp_grad_scaler.py", "ddp_lightning.py"}
+    known = {"decode_by_hand.py", "vector_to_bytes.py"} | training
     assert {path.name for path in EXAMPLES.glob("*.py")} == known
 
 
