@@ -60,11 +60,18 @@ class Rank:
                 start_new_session=True,
             )
 
-    def failure(self) -> Exception | None:
-        """What to raise if the process has failed."""
+    def failed(self) -> bool:
+        """Whether the process has ended, and not well."""
+        return self.process.poll() not in (None, 0)
+
+    def was_killed(self) -> bool:
+        """Whether a signal ended the process."""
         code = self.process.poll()
-        if code is None or code == 0:
-            return None
+        return code is not None and code < 0
+
+    def failure(self) -> Exception:
+        """What to raise for a process that has failed."""
+        code = self.process.wait()
         lines = self._errors.read_text(errors="replace").split("\n")
         last = next((line.strip() for line in reversed(lines) if line.strip()), "no message")
         last = last.removeprefix("fewbits: ")
@@ -94,9 +101,10 @@ def _follow(ranks: Sequence[Rank], on_event: Callable[[Event], None]) -> Event:
         try:
             event = events.get(timeout=_POLL)
         except queue.Empty:
-            for failure in [rank.failure() for rank in ranks]:
-                if failure is not None:
-                    raise failure from None
+            failed = [rank for rank in ranks if rank.failed()]
+            if failed:
+                # A killed rank comes first: the others failed because it had gone.
+                raise max(failed, key=Rank.was_killed).failure() from None
             if all(rank.process.poll() == 0 for rank in ranks) and events.empty():
                 break
             continue
