@@ -22,17 +22,24 @@ from fewbits.kernels.native import Tally
 from fewbits.links.torch_comm import TorchComm
 from fewbits.operators.natural import Natural
 from fewbits.rng import Rng
+from fewbits.schemes.comm import Mail
 from fewbits.schemes.units import Batch
 from fewbits.wire.sections import Section
 
-STEP = 2  # the step in which things go wrong
+STEP = 4  # the step in which things go wrong: payloads travel with their headers by then
+EARLY_STEP = 1  # where they still follow their headers
 EXCHANGES = {  # what a rank is about to exchange, by how many exchanges there were in the step
     "header": 0,
     "payload": 1,
-    "second header": 2,
-    "second payload": 3,
-    "next bucket": 4,
+    "first hop": 0,
+    "second hop": 1,
+    "next bucket": 2,
 }
+
+
+def step_of(place: str) -> int:
+    """The step in which something goes wrong at that place."""
+    return EARLY_STEP if place in ("header", "payload") else STEP
 
 
 def fail(
@@ -42,10 +49,10 @@ def fail(
     deed: str,
     culprit: int = 1,
     timeout: float = 30.0,
-    steps: int = 5,
+    steps: int = 7,
     options: dict[str, Any] | None = None,
 ) -> None:
-    """Train until the culprit does a deed at a place of step `STEP`."""
+    """Train until the culprit does a deed at a place."""
     world.join()
     net = built("net", "float32", bucket_cap_mb=0.05)
     state = attach(net, timeout=timeout, **(options or {}))
@@ -71,7 +78,7 @@ def _prepare(world: World, state: ddp.Compression, place: str, deed: str) -> Non
     """Patch this process so that it does the deed when it comes to the place."""
 
     def now() -> None:
-        if state.progress.step == STEP:
+        if state.progress.step == step_of(place):
             world.mark()
             DEEDS[deed]()
 
@@ -84,7 +91,7 @@ def _prepare(world: World, state: ddp.Compression, place: str, deed: str) -> Non
     elif place == "commit":
         _before(compression, "commit", now)
     elif deed == "damage":
-        _damage(world, state)
+        _damage(world, state, step_of(place))
     else:
         _before_exchange(state, EXCHANGES[place], now)
 
@@ -113,16 +120,18 @@ def _before_exchange(state: ddp.Compression, number: int, deed: Callable[[], Non
     _before(TorchComm, "exchange", count)
 
 
-def _damage(world: World, state: ddp.Compression) -> None:
-    """Flip one bit of the last payload that arrives in step `STEP`, after it left its sender."""
+def _damage(world: World, state: ddp.Compression, step: int) -> None:
+    """Flip one bit of the last payload that arrives in that step, after it left its sender."""
     exchange = TorchComm.exchange
 
-    def patched(self: TorchComm, outgoing: Any, incoming: Any) -> None:
-        exchange(self, outgoing, incoming)
+    def patched(self: TorchComm, *mail: Mail) -> None:
+        exchange(self, *mail)
         sender = (self.rank + 1) % self.size
-        if state.progress.step == STEP and incoming[sender].size > 1000:
-            world.mark()
-            incoming[sender][500] ^= 16
+        for _, incoming in mail:
+            payload = incoming[sender]
+            if state.progress.step == step and payload is not None and payload.size > 1000:
+                world.mark()
+                payload[500] ^= 16
 
     TorchComm.exchange = patched  # type: ignore[method-assign]
 

@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 import pytest
-from faults import STEP
+from faults import STEP, step_of
 from launch import Launcher, Outcome
 
 from fewbits import ddp
@@ -46,8 +46,8 @@ MORE_KILLS = [
         "encode",
         "header",
         "payload",
-        "second header",
-        "second payload",
+        "first hop",
+        "second hop",
         "next bucket",
         "commit",
     )
@@ -64,7 +64,7 @@ def test_a_killed_rank_is_an_error_on_all_others_within_two_seconds(
 ) -> None:
     outcomes = launcher.run("fail", world, place=place, deed="kill", hurry=False)
     assert outcomes[1].status == -9
-    check_raised(others(outcomes), "PeerError", 2.0, naming="rank 1:")
+    check_raised(others(outcomes), "PeerError", 2.0, naming="rank 1:", steps=step_of(place))
     for outcome in others(outcomes):
         assert outcome.lived is not None
         assert outcome.lived < 5.0, "the interpreter did not end"
@@ -78,7 +78,7 @@ def test_a_killed_rank_is_an_error_on_all_others_within_two_seconds(
         *(
             pytest.param(world, place, marks=pytest.mark.soak)
             for world in (2, 4)
-            for place in ("hook", "encode", "payload", "second header", "next bucket", "commit")
+            for place in ("hook", "encode", "payload", "second hop", "next bucket", "commit")
         ),
     ],
 )
@@ -88,7 +88,9 @@ def test_a_stopped_rank_is_named_by_all_others_when_the_timeout_is_over(
     timeout = 5.0
     outcomes = launcher.run("fail", world, place=place, deed="stop", timeout=timeout, hurry=False)
     assert outcomes[1].status is None, "it should still have been stopped"
-    check_raised(others(outcomes), "PeerError", timeout + SLACK, naming="no answer")
+    check_raised(
+        others(outcomes), "PeerError", timeout + SLACK, naming="no answer", steps=step_of(place)
+    )
     for outcome in others(outcomes):
         # Who waits for one that waits for the stopped rank may see that one give up first.
         assert re.search(r"rank 1: no answer|no answer yet from ranks \[.*1", outcome.message)
@@ -115,7 +117,7 @@ def test_no_default_timeout_is_longer_than_a_minute() -> None:
         (3, "encode", "memory", "MemoryError"),
         (4, "prepare", "memory", "MemoryError"),
         (2, "payload", "damage", "DecodeError"),
-        (4, "payload", "damage", "DecodeError"),
+        (4, "first hop", "damage", "DecodeError"),
         *(
             pytest.param(world, place, deed, error, marks=pytest.mark.soak)
             for world in (2, 3, 4)
@@ -124,6 +126,7 @@ def test_no_default_timeout_is_longer_than_a_minute() -> None:
                 ("encode", "memory", "MemoryError"),
                 ("prepare", "raise", "ZeroDivisionError"),
                 ("payload", "damage", "DecodeError"),
+                ("first hop", "damage", "DecodeError"),
             )
         ),
     ],
@@ -133,15 +136,16 @@ def test_what_fails_on_one_rank_fails_on_all_in_the_same_step(
 ) -> None:
     outcomes = launcher.run("fail", world, place=place, deed=deed)
     (own,) = [outcome for outcome in outcomes if outcome.rank == 1]
-    check_raised([own], error, SLACK, naming="")
-    told = f"rank 1 failed at step {STEP}: {error}"
-    check_raised(others(outcomes), "PeerError", SLACK, naming=told)
+    step = step_of(place)
+    check_raised([own], error, SLACK, naming="", steps=step)
+    told = f"rank 1 failed at step {step}: {error}"
+    check_raised(others(outcomes), "PeerError", SLACK, naming=told, steps=step)
 
 
 @pytest.mark.parametrize("scheme", ["star", "gather"])
 def test_damaged_bytes_are_noticed_in_every_scheme(launcher: Launcher, scheme: str) -> None:
     options = {"scheme": scheme}
-    outcomes = launcher.run("fail", 3, place="payload", deed="damage", options=options, culprit=0)
+    outcomes = launcher.run("fail", 3, place="first hop", deed="damage", options=options, culprit=0)
     check_raised(outcomes[:1], "DecodeError", SLACK, naming="bytes from rank 1")
     check_raised(outcomes[1:], "PeerError", SLACK, naming="rank 0 failed")
 

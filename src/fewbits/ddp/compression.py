@@ -25,6 +25,7 @@ from fewbits.schemes import header
 from fewbits.schemes.gather import Gather
 from fewbits.schemes.header import Header, Phase
 from fewbits.schemes.owned import Sharded, Star
+from fewbits.schemes.promises import Promises
 from fewbits.schemes.reduction import NonFinite, Progress, Reduction, commit, give_up
 
 SCHEMES: dict[str, type[Reduction]] = {"sharded": Sharded, "star": Star, "gather": Gather}
@@ -82,6 +83,7 @@ class Compression:
         if self._pipeline is not None:
             return
         self._comm = TorchComm(self._group, self.timeout)
+        self.progress.promises = Promises()  # those of an earlier group went with it
         text = self._configuration()
         plan = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
         own = Header(Phase.CONFIGURE, self.progress.step, 0, plan, text=text)

@@ -6,7 +6,6 @@ apart from whatever else the program sends.
 """
 
 import time
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from fewbits.errors import PeerError
-from fewbits.schemes.comm import Buffer
+from fewbits.schemes.comm import Buffer, Mail
 
 
 class TorchComm:
@@ -38,18 +37,14 @@ class TorchComm:
             text = f"not all of ranks {members} came to make a group: {_reason(error, timeout)}"
             raise PeerError(text) from error
 
-    def exchange(
-        self, outgoing: Sequence[Buffer | None], incoming: Sequence[Buffer | None]
-    ) -> None:
+    def exchange(self, *mail: Mail) -> None:
         """Receives first, then sends; waits for all of them."""
         deadline = time.monotonic() + self.timeout
         lost: dict[int, str] = {}
         started = [
-            (rank, self._start(operation, buffers[rank], rank, lost))
-            for operation, buffers, direction in (
-                (dist.irecv, incoming, -1),
-                (dist.isend, outgoing, 1),
-            )
+            (rank, self._start(operation, mail[tag][way][rank], rank, tag, lost))
+            for operation, way, direction in ((dist.irecv, 1, -1), (dist.isend, 0, 1))
+            for tag in range(len(mail))
             for rank in self._others(direction)
         ]
         late: set[int] = set()
@@ -84,12 +79,15 @@ class TorchComm:
         """The other ranks, each rank starting with another neighbour, so that no one is flooded."""
         return [(self.rank + direction * step) % self.size for step in range(1, self.size)]
 
-    def _start(self, operation: Any, buffer: Buffer | None, rank: int, lost: dict[int, str]) -> Any:
+    def _start(
+        self, operation: Any, buffer: Buffer | None, rank: int, tag: int, lost: dict[int, str]
+    ) -> Any:
         """The operation under way; None if there is nothing to do or the rank is lost."""
         if buffer is None or buffer.size == 0 or rank in lost:
             return None
         try:
-            return operation(torch.from_numpy(buffer), self._members[rank], group=self._group)
+            peer, message = self._members[rank], torch.from_numpy(buffer)
+            return operation(message, peer, group=self._group, tag=tag)
         except RuntimeError as error:
             lost[rank] = _reason(error, self.timeout)
             return None

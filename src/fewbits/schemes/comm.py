@@ -15,6 +15,8 @@ import numpy.typing as npt
 from fewbits.errors import PeerError
 
 Buffer = npt.NDArray[np.uint8]
+Mail = tuple[Sequence[Buffer | None], Sequence[Buffer | None]]
+"""What goes to and comes from each rank: None for nothing; a rank's own place is skipped."""
 
 
 class Comm(Protocol):
@@ -28,10 +30,8 @@ class Comm(Protocol):
     def size(self) -> int:
         """How many ranks there are."""
 
-    def exchange(
-        self, outgoing: Sequence[Buffer | None], incoming: Sequence[Buffer | None]
-    ) -> None:
-        """Send `outgoing[r]` to rank r and fill `incoming[r]` from it; None and own are skipped.
+    def exchange(self, *mail: Mail) -> None:
+        """Send every mail's buffers and fill those that come in; all mail travels together.
 
         Both sides must agree on the lengths. `PeerError` names the ranks that failed or did not
         answer in time.
@@ -55,27 +55,28 @@ class LocalComm:
         mailboxes = [[queue.SimpleQueue[bytes]() for _ in range(size)] for _ in range(size)]
         return [cls(rank, mailboxes, timeout) for rank in range(size)]
 
-    def exchange(
-        self, outgoing: Sequence[Buffer | None], incoming: Sequence[Buffer | None]
-    ) -> None:
+    def exchange(self, *mail: Mail) -> None:
         """Send to and receive from the other threads."""
-        for receiver, data in enumerate(outgoing):
-            if data is not None and receiver != self.rank:
-                self._mailboxes[receiver][self.rank].put(data.tobytes())
-        missing = []
+        for outgoing, _ in mail:
+            for receiver, data in enumerate(outgoing):
+                if data is not None and receiver != self.rank:
+                    self._mailboxes[receiver][self.rank].put(data.tobytes())
+        missing: list[int] = []
         deadline = time.monotonic() + self.timeout
-        for sender, buffer in enumerate(incoming):
-            if buffer is None or sender == self.rank:
-                continue
-            try:
-                received = self._mailboxes[self.rank][sender].get(
-                    timeout=max(deadline - time.monotonic(), 0)
-                )
-            except queue.Empty:
-                missing.append(sender)
-                continue
-            if len(received) != buffer.size:
-                raise PeerError(f"rank {sender} sent {len(received)} bytes, not {buffer.size}")
-            buffer[:] = np.frombuffer(received, np.uint8)
+        for _, incoming in mail:
+            for sender, buffer in enumerate(incoming):
+                if buffer is None or sender in (self.rank, *missing):
+                    continue
+                try:
+                    self._receive(sender, buffer, deadline)
+                except queue.Empty:
+                    missing.append(sender)
         if missing:
             raise PeerError(f"no answer from ranks {missing} within {self.timeout:g} s")
+
+    def _receive(self, sender: int, buffer: Buffer, deadline: float) -> None:
+        wait = max(deadline - time.monotonic(), 0)
+        received = self._mailboxes[self.rank][sender].get(timeout=wait)
+        if len(received) != buffer.size:
+            raise PeerError(f"rank {sender} sent {len(received)} bytes, not {buffer.size}")
+        buffer[:] = np.frombuffer(received, np.uint8)

@@ -37,6 +37,7 @@ class Gather(Reduction):
             Phase.FIRST_HOP,
             lambda: self._encode.encode(values, private),
             ([self.outgoing] * self.comm.size, self.incoming),
+            progress.foresight.after_batch([self.outgoing.size] * self.comm.size),
             progress,
         )
         result = self.result(values)

@@ -14,13 +14,13 @@ from enum import IntEnum
 import numpy as np
 
 from fewbits.errors import DisagreementError, EncodeError, PeerError
-from fewbits.schemes.comm import Buffer, Comm
+from fewbits.schemes.comm import Buffer, Comm, Mail
 
-_STRUCT = struct.Struct("<4sHHQQQQIIQQQ184s")
+_STRUCT = struct.Struct("<4sHHQQQQIIQQQQ176s")
 SIZE = _STRUCT.size
 _MAGIC = b"fwbh"
 _VERSION = 1
-_TEXT = 184
+_TEXT = 176
 
 
 class Status(IntEnum):
@@ -45,7 +45,8 @@ class Header:
     """A rank's word before its payload.
 
     `plan` is a digest of what all ranks must agree on, `replica` one of some of the parameters that
-    should be equal everywhere, or 0 if this rank does not say.
+    should be equal everywhere, or 0 if this rank does not say; `promise` is how many bytes will go
+    with the rank's next header, whatever that is, so that they need not wait for an answer to it.
     """
 
     phase: Phase
@@ -58,6 +59,7 @@ class Header:
     nonfinite: int = 0
     saturated: int = 0
     replica: int = 0
+    promise: int = 0
     text: str = ""
 
     def encode(self) -> Buffer:
@@ -65,7 +67,8 @@ class Header:
         text = self.text.encode()[:_TEXT]
         packed = _STRUCT.pack(
             _MAGIC, _VERSION, self.status, self.phase, self.step, self.sequence, self.plan,
-            self.crc, self.replica, self.length, self.nonfinite, self.saturated, text,
+            self.crc, self.replica, self.length, self.nonfinite, self.saturated,
+            self.promise, text,
         )  # fmt: skip
         return np.frombuffer(bytearray(packed), np.uint8)
 
@@ -79,23 +82,25 @@ class Header:
             known = Phase(phase), Status(status)
         except ValueError:
             raise DisagreementError(f"rank {rank} sent a header that makes no sense") from None
-        step, sequence, plan, crc, replica, length, nonfinite, saturated = numbers
+        step, sequence, plan, crc, replica, length, nonfinite, saturated, promise = numbers
         message = text.rstrip(b"\0").decode(errors="replace")
         return cls(
             known[0], step, sequence, plan, known[1], length, crc,
-            nonfinite, saturated, replica, message,
+            nonfinite, saturated, replica, promise, message,
         )  # fmt: skip
 
 
-def exchange(comm: Comm, headers: Sequence[Header]) -> list[Header]:
+def exchange(comm: Comm, headers: Sequence[Header], *mail: Mail) -> list[Header]:
     """Send `headers[r]` to rank r and return every rank's header to us, our own at our place.
+
+    `mail` travels with the headers.
 
     Raises on every rank in the same exchange: `PeerError` if a rank failed (or `EncodeError` if it
     met values that are not finite and may not send them), `DisagreementError` if it is elsewhere or
     runs something else.
     """
     received = [np.empty(SIZE, np.uint8) for _ in range(comm.size)]
-    comm.exchange([header.encode() for header in headers], received)
+    comm.exchange(([header.encode() for header in headers], received), *mail)
     own = headers[comm.rank]
     answers = [
         own if rank == comm.rank else Header.decode(data, rank)

@@ -72,12 +72,14 @@ class Owned(Reduction):
             Phase.FIRST_HOP,
             lambda: self._encode_1.encode(values, private),
             (self.outgoing_1, self.incoming_1),
+            [self.outgoing_2.size] * self.comm.size,
             progress,
         )
         self.hop(
             Phase.SECOND_HOP,
             lambda: self._sum(common),
             ([self.outgoing_2] * self.comm.size, self.incoming_2),
+            progress.foresight.after_batch([buffer.size for buffer in self.outgoing_1]),
             progress,
         )
         result = self.result(values)

@@ -25,6 +25,7 @@ from fewbits.rng import Rng
 from fewbits.schemes import header
 from fewbits.schemes.comm import Buffer, Comm
 from fewbits.schemes.header import Header, Phase, Status
+from fewbits.schemes.promises import Early, Foresight, Payloads, Promises
 from fewbits.schemes.units import Unit, total_format
 
 NonFinite = Literal["propagate", "skip", "raise"]
@@ -64,6 +65,8 @@ class Progress:
     saw_nonfinite: bool = False  # on any rank, in this step
     replica: int = 0  # a digest of parameters that should be the same on all ranks
     spent: Spent = field(default_factory=Spent)
+    promises: Promises = field(default_factory=Promises)
+    foresight: Foresight = field(default_factory=Foresight)
 
 
 class Reduction(ABC):
@@ -94,10 +97,14 @@ class Reduction(ABC):
         self,
         phase: Phase,
         work: Callable[[], Tally],
-        payloads: tuple[Sequence[Buffer], Sequence[Buffer]],
+        payloads: Payloads,
+        following: Sequence[int],
         progress: Progress,
     ) -> None:
-        """Do `work`, agree with all ranks, then exchange the payloads (outgoing, incoming)."""
+        """Do `work`, agree with all ranks and exchange the payloads (outgoing, incoming).
+
+        `following[r]` bytes are promised to rank r with the next header.
+        """
         outgoing, incoming = payloads
         tally = guarded(work, progress)
         own = self._header(phase, tally, progress)
@@ -105,14 +112,18 @@ class Reduction(ABC):
         with progress.spent.codec():
             distinct = {id(outgoing[rank]): outgoing[rank] for rank in peers}  # one may go to all
             crcs = {key: native.crc32c(data) for key, data in distinct.items()}
-        headers = [replace(own, length=b.size, crc=crcs.get(id(b), 0)) for b in outgoing]
-        agreed = time.perf_counter()
-        answers = agree(self.comm, headers, progress)
+        headers = [
+            replace(own, length=b.size, crc=crcs.get(id(b), 0), promise=promise)
+            for b, promise in zip(outgoing, following, strict=True)
+        ]
+        began = time.perf_counter()
+        answers, early = agree(self.comm, headers, progress, payloads)
         self._check_lengths(answers, incoming)
-        self.comm.exchange(outgoing, incoming)
-        done = time.perf_counter()
-        progress.spent.wire_seconds += done - agreed
-        progress.spent.payload_bytes += sum(outgoing[rank].size for rank in peers)
+        rest = early.rest(payloads, [answer.length for answer in answers])
+        if any(part is not None for part in (*rest[0], *rest[1])):
+            self.comm.exchange(rest)
+        progress.spent.wire_seconds += time.perf_counter() - began
+        progress.spent.payload_bytes += sum(_size(rest[0][rank]) for rank in peers)
         guarded(lambda: _verified(answers, incoming, peers), progress)
 
     def blaming(self, senders: Sequence[int], work: Callable[[], Tally]) -> Tally:
@@ -143,21 +154,30 @@ class Reduction(ABC):
                 )
 
 
-def agree(comm: Comm, headers: Sequence[Header], progress: Progress) -> list[Header]:
-    """Exchange headers; raises on every rank if any has a fault, here our own with its type."""
+def agree(
+    comm: Comm, headers: Sequence[Header], progress: Progress, payloads: Payloads | None = None
+) -> tuple[list[Header], Early]:
+    """Exchange headers, and what was promised to go with them.
+
+    Raises on every rank if any has a fault, here our own with its type.
+    """
+    nothing = [np.empty(0, np.uint8)] * comm.size
+    early = progress.promises.kept(payloads or (nothing, nothing))
     fault = progress.fault
     if fault is not None:
         text = f"{type(fault).__name__}: {fault}"
         headers = [replace(own, status=Status.FAILED, text=text) for own in headers]
     try:
-        answers = header.exchange(comm, headers)
+        answers = header.exchange(comm, headers, *early.mail())
     except FewbitsError as error:
         if fault is not None:
             raise fault from error
         raise
+    progress.promises.made(headers, answers)
+    progress.spent.payload_bytes += sum(early.sent) - early.sent[comm.rank]
     progress.spent.header_bytes += header.SIZE * (comm.size - 1)
     progress.saw_nonfinite |= any(answer.nonfinite for answer in answers)
-    return answers
+    return answers, early
 
 
 def give_up(comm: Comm, progress: Progress, fault: Exception) -> NoReturn:
@@ -171,8 +191,9 @@ def give_up(comm: Comm, progress: Progress, fault: Exception) -> NoReturn:
 def commit(comm: Comm, progress: Progress) -> None:
     """End a step: all ranks learn whether all of them got this far, then go on to the next one."""
     own = Header(Phase.COMMIT, progress.step, progress.sequence, 0, text="the end of the step")
+    following = progress.foresight.after_step(comm.size)
     began = time.perf_counter()
-    agree(comm, [own] * comm.size, progress)
+    agree(comm, [replace(own, promise=promise) for promise in following], progress)
     progress.spent.wire_seconds += time.perf_counter() - began
     progress.step += 1
     progress.sequence = 0
@@ -188,6 +209,10 @@ def guarded(work: Callable[[], Tally], progress: Progress) -> Tally:
     except Exception as error:  # told to all ranks and raised there
         progress.fault = error
         return Tally()
+
+
+def _size(buffer: Buffer | None) -> int:
+    return 0 if buffer is None else buffer.size
 
 
 def float_dtype(format: Format) -> np.dtype[Any]:

@@ -11,7 +11,7 @@ import fewbits
 from fewbits import Operator, Rng
 from fewbits.kernels import reference
 from fewbits.kernels.formats import FLOAT32, FLOAT64, Bits, Format
-from fewbits.schemes.comm import Buffer, LocalComm
+from fewbits.schemes.comm import LocalComm, Mail
 from fewbits.schemes.gather import Gather
 from fewbits.schemes.owned import Sharded, Star
 from fewbits.schemes.reduction import Progress, Reduction, commit
@@ -122,9 +122,8 @@ class Tampered(LocalComm):
         super().__init__(comm.rank, comm._mailboxes, comm.timeout)
         self._change, self._count = change, 0
 
-    def exchange(
-        self, outgoing: Sequence[Buffer | None], incoming: Sequence[Buffer | None]
-    ) -> None:
-        super().exchange(outgoing, incoming)
-        self._change(self._count, list(outgoing), list(incoming))
-        self._count += 1
+    def exchange(self, *mail: Mail) -> None:
+        super().exchange(*mail)
+        for outgoing, incoming in mail:
+            self._change(self._count, list(outgoing), list(incoming))
+            self._count += 1

@@ -10,7 +10,7 @@ from fewbits.errors import DisagreementError, EncodeError, PeerError
 from fewbits.schemes.header import SIZE, Header, Phase, Status, exchange
 
 FULL = Header(
-    Phase.SECOND_HOP, 2**63, 7, 2**64 - 1, Status.NOT_FINITE, 12345, 2**32 - 1, 3, 4, 5, "größer"
+    Phase.SECOND_HOP, 2**63, 7, 2**64 - 1, Status.NOT_FINITE, 12345, 2**32 - 1, 3, 4, 5, 6, "größer"
 )
 
 

@@ -1,0 +1,121 @@
+"""Payloads that travel with their headers, and what happens when something else comes."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from local import SCHEMES, Rank, gradient, together
+
+from fewbits.errors import PeerError
+from fewbits.kernels.formats import FLOAT32
+from fewbits.registry import operator
+from fewbits.rng import Rng
+from fewbits.schemes.comm import LocalComm, Mail
+from fewbits.schemes.promises import Foresight
+from fewbits.schemes.reduction import commit, give_up
+from fewbits.schemes.units import Unit
+
+RNG = Rng.from_seed(3)
+EVERY = pytest.mark.parametrize("scheme", list(SCHEMES))
+SHORT, LONG = 700, 9000
+
+
+def batch(count: int) -> list[Unit]:
+    natural = operator("natural")
+    edges = [0, count // 3, count // 2, count]
+    return [
+        Unit(f"w{count}/{i}", start, end - start, natural, natural)
+        for i, (start, end) in enumerate(pairwise(edges))
+    ]
+
+
+class Counting(LocalComm):
+    """Counts exchanges and what was sent in each."""
+
+    def __init__(self, comm: LocalComm) -> None:
+        super().__init__(comm.rank, comm._mailboxes, comm.timeout)
+        self.sent: list[list[int]] = []
+
+    def exchange(self, *mail: Mail) -> None:
+        super().exchange(*mail)
+        sizes = [
+            b.size for out, _ in mail for r, b in enumerate(out) if b is not None and r != self.rank
+        ]
+        self.sent.append(sizes)
+
+
+def run(scheme: str, plan: list[list[int]], *, world: int = 3, forget: bool = False) -> list[Rank]:
+    """Steps of batches of these lengths; `forget` makes no use of promises."""
+
+    def work(rank: Rank) -> list[np.ndarray]:
+        comm = Counting(rank.comm)
+        rank.comm = comm
+        means = []
+        for step in plan:
+            for count in step:
+                if forget:
+                    rank.progress.foresight = Foresight()
+                reduction = SCHEMES[scheme](batch(count), FLOAT32, comm)
+                means.append(reduction.run(gradient(comm.rank, count), RNG, rank.progress).copy())
+            if forget:
+                rank.progress.foresight = Foresight()
+            commit(comm, rank.progress)
+        return means
+
+    ranks = together(world, work)
+    for rank in ranks:
+        assert rank.error is None, rank.error
+    return ranks
+
+
+@EVERY
+def test_a_step_like_the_last_one_needs_one_exchange_for_each_hop(scheme: str) -> None:
+    hops = 1 if scheme == "gather" else 2
+    for rank in run(scheme, [[LONG, SHORT]] * 4):
+        exchanges = len(rank.comm.sent)
+        unsettled = 2 * (1 + hops) + 1  # the first hops' payloads follow their headers
+        assert exchanges == 2 * unsettled + 2 * (2 * hops + 1)
+
+
+@EVERY
+@pytest.mark.parametrize("world", [2, 3])
+@pytest.mark.parametrize(
+    "plan",
+    [
+        [[SHORT, LONG], [SHORT, LONG], [LONG, SHORT]],
+        [[LONG], [LONG], [SHORT], [LONG]],
+        [[SHORT], [SHORT], [LONG]],
+        [[LONG, SHORT], [LONG, SHORT], [LONG], [LONG, SHORT]],
+        [[SHORT], [SHORT], [SHORT, LONG], [LONG, LONG]],
+        [[0], [0], [SHORT], [0]],
+    ],
+)
+def test_wrong_promises_cost_bytes_and_nothing_else(
+    scheme: str, plan: list[list[int]], world: int
+) -> None:
+    promised = run(scheme, plan, world=world)
+    plain = run(scheme, plan, world=world, forget=True)
+    for a, b in zip(promised, plain, strict=True):
+        assert len(a.result) == len(b.result)
+        for x, y in zip(a.result, b.result, strict=True):
+            assert x.tobytes() == y.tobytes()
+        sent = sum(map(sum, a.comm.sent))
+        spent = a.progress.spent
+        assert spent.payload_bytes + spent.header_bytes == sent
+        assert sent >= sum(map(sum, b.comm.sent))
+
+
+@EVERY
+def test_a_fault_where_a_payload_was_promised_is_told_to_all(scheme: str) -> None:
+    def work(rank: Rank) -> None:
+        reduction = SCHEMES[scheme](batch(LONG), FLOAT32, rank.comm)
+        for _ in range(3):
+            reduction.run(gradient(rank.comm.rank, LONG), RNG, rank.progress)
+            commit(rank.comm, rank.progress)
+        if rank.comm.rank == 1:
+            give_up(rank.comm, rank.progress, KeyError("gone"))
+        reduction.run(gradient(rank.comm.rank, LONG), RNG, rank.progress)
+
+    for rank in together(3, work):
+        assert type(rank.error) is (KeyError if rank.comm.rank == 1 else PeerError)
+        assert "gone" in str(rank.error)
