@@ -108,7 +108,8 @@ typedef struct fewbits_unit {
     uint8_t kind;
     uint8_t dtype; /* of the values */
     uint8_t option;
-    uint8_t reserved[5];
+    uint8_t encodes; /* 1, for accumulate only: encode the values that earlier rows have summed */
+    uint8_t reserved[4];
     void *values;    /* read by encode, written by decode, added to by accumulate */
     uint64_t count;  /* elements */
     uint64_t first;  /* index of values[0] in the random stream */

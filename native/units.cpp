@@ -170,12 +170,15 @@ int sum_step(fewbits_unit &unit, Direction direction) {
                                          : step(static_cast<float>(unit.first));
 }
 
-int each(fewbits_unit *units, size_t count, size_t *failed, Direction direction) {
+int each(fewbits_unit *units, size_t count, size_t *failed, Direction called) {
     for (size_t i = 0; i < count; ++i) {
         fewbits_unit &unit = units[i];
+        const Direction direction = unit.encodes == 0 ? called : Direction::encode;
         unit.tally = {0, 0};
         int status = FEWBITS_BAD_ARGUMENT;
-        if (unit.kind == FEWBITS_NATURAL) {
+        if (unit.encodes > 1 || (unit.encodes == 1 && called != Direction::accumulate)) {
+            // neither
+        } else if (unit.kind == FEWBITS_NATURAL) {
             status = with_format(unit.dtype,
                                  [&]<class F>(F) -> int { return natural<F>(unit, direction); });
         } else if (unit.kind == FEWBITS_CAST) {

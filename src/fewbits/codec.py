@@ -183,7 +183,7 @@ def _write(
     for length in header.lengths:
         parts.append(buffer[at : at + length])
         at += length
-    tally = chosen.encode(values, rng, tuple(parts), threads=threads)
+    tally, _ = chosen.encode(values, rng, tuple(parts), threads=threads)
     final = Header(
         header.format, header.shape, header.stages, header.lengths, nonfinite=tally.nonfinite > 0
     )

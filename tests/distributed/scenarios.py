@@ -396,7 +396,8 @@ def audited(world: World, *, scheme: str) -> None:
             inside.append(event)
 
     calls = [0]
-    for owner, name in ((Batch, "decode"), (Summation, "run"), (header, "exchange")):
+    decoders = (Batch, "decode"), (Summation, "run"), (Summation, "relay"), (header, "exchange")
+    for owner, name in decoders:
         _watch(owner, name, decoding, calls)
     sys.addaudithook(listen)
     for step in range(4):

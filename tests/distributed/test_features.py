@@ -8,7 +8,7 @@ from launch import Launcher
 import fewbits
 from fewbits.kernels.formats import BY_NAME, FLOAT32, FLOAT64
 from fewbits.schemes.header import SIZE
-from fewbits.schemes.units import CHUNK
+from fewbits.schemes.payload import CHUNK
 
 FEATURES: dict[str, dict[str, Any]] = {
     "plain": {},

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from fewbits.core.guarantee import Guarantee
-from fewbits.core.operator import Operator, Parts
+from fewbits.core.operator import Operator, Parts, Written
 from fewbits.core.vector import Vector
 from fewbits.errors import DecodeError
 from fewbits.kernels import native, units
@@ -25,10 +25,11 @@ class Cast(Operator):
     def layout(self, d: int, format: Format) -> tuple[Section, ...]:
         return (Floats("values", d, self.target),)
 
-    def encode(self, x: Vector, rng: Rng, into: Parts, *, threads: int = 1) -> Tally:
+    def encode(self, x: Vector, rng: Rng, into: Parts, *, threads: int = 1) -> Written:
         (values,) = into
-        return native.cast(
-            x.bits, x.format, self.target, native.as_bits(values, self.target), threads=threads
+        target = native.as_bits(values, self.target)
+        return Written.full(
+            native.cast(x.bits, x.format, self.target, target, threads=threads), into
         )
 
     def decode(self, parts: Parts, out: Vector, *, threads: int = 1) -> Tally:

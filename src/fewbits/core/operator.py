@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,18 @@ from fewbits.wire.frame import CHECKSUM_SIZE, Header, Stage
 from fewbits.wire.sections import Section
 
 Parts = tuple[npt.NDArray[np.uint8], ...]
+
+
+class Written(NamedTuple):
+    """What `encode` met, and how many bytes of each section it wrote."""
+
+    tally: Tally
+    sizes: tuple[int, ...]
+
+    @classmethod
+    def full(cls, tally: Tally, into: Parts) -> "Written":
+        """Every section was filled."""
+        return cls(tally, tuple(part.size for part in into))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +52,8 @@ class Operator(ABC):
         """The sections of a vector of `d` values, each with its largest size."""
 
     @abstractmethod
-    def encode(self, x: Vector, rng: Rng, into: Parts, *, threads: int = 1) -> Tally:
-        """Write every section of `x` to its slice of the frame."""
+    def encode(self, x: Vector, rng: Rng, into: Parts, *, threads: int = 1) -> Written:
+        """Write every section of `x` to the beginning of its slice, which has the largest size."""
 
     @abstractmethod
     def decode(self, parts: Parts, out: Vector, *, threads: int = 1) -> Tally:

@@ -8,7 +8,7 @@ from typing import Any
 from fewbits.core.operator import Operator
 from fewbits.operators.identity import Identity
 from fewbits.policy import Choice, Exact, Policy, choose
-from fewbits.schemes.units import Unit, chunks
+from fewbits.schemes.payload import Unit, chunks
 
 
 @dataclass(slots=True)

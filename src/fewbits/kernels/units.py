@@ -48,8 +48,13 @@ def set_sections(row: Any, address: int, sizes: Sequence[int]) -> None:
 def run(direction: Direction, table: Table) -> Tally:
     """Encode, decode or accumulate every unit; a `DecodeError` says which `unit` is bad."""
     _native.run_units(direction, table)
-    tally = table["tally"]
-    return Tally(int(tally["saturated"].sum()), int(tally["nonfinite"].sum()))
+    return tally(table)
+
+
+def tally(table: Table) -> Tally:
+    """What the last run of these rows met."""
+    met = table["tally"]
+    return Tally(int(met["saturated"].sum()), int(met["nonfinite"].sum()))
 
 
 def total(tallies: Sequence[Tally]) -> Tally:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fewbits.core.guarantee import Guarantee
-from fewbits.core.operator import Operator, Parts
+from fewbits.core.operator import Operator, Parts, Written
 from fewbits.core.vector import Vector
 from fewbits.kernels import native, units
 from fewbits.kernels.formats import FLOAT32, Format
@@ -30,11 +30,10 @@ class Identity(Operator):
     def layout(self, d: int, format: Format) -> tuple[Section, ...]:
         return (Floats("values", d, format),)
 
-    def encode(self, x: Vector, rng: Rng, into: Parts, *, threads: int = 1) -> Tally:
+    def encode(self, x: Vector, rng: Rng, into: Parts, *, threads: int = 1) -> Written:
         (values,) = into
-        return native.cast(
-            x.bits, x.format, x.format, native.as_bits(values, x.format), threads=threads
-        )
+        target = native.as_bits(values, x.format)
+        return Written.full(native.cast(x.bits, x.format, x.format, target, threads=threads), into)
 
     def decode(self, parts: Parts, out: Vector, *, threads: int = 1) -> Tally:
         (values,) = parts

@@ -31,7 +31,7 @@ from typing import Any, ClassVar, Literal
 import numpy.typing as npt
 
 from fewbits.core.guarantee import Guarantee
-from fewbits.core.operator import Operator, Parts
+from fewbits.core.operator import Operator, Parts, Written
 from fewbits.core.vector import Vector
 from fewbits.kernels import native, units
 from fewbits.kernels.formats import FLOAT32, Format
@@ -53,10 +53,12 @@ class Natural(Operator):
         exponents = Packed("exponents", d, width=format.exponent, bound=format.top_code + 1)
         return exponents, Packed("signs", d, width=1, bound=2)
 
-    def encode(self, x: Vector, rng: Rng, into: Parts, *, threads: int = 1) -> Tally:
+    def encode(self, x: Vector, rng: Rng, into: Parts, *, threads: int = 1) -> Written:
         exponents, signs = into
         source = None if self.rounding == "nearest" else rng
-        return native.natural_encode(x.bits, x.format, source, (exponents, signs), threads=threads)
+        planes = exponents, signs
+        tally = native.natural_encode(x.bits, x.format, source, planes, threads=threads)
+        return Written.full(tally, into)
 
     def decode(self, parts: Parts, out: Vector, *, threads: int = 1) -> Tally:
         exponents, signs = parts

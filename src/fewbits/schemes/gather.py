@@ -7,16 +7,15 @@ loses above a few ranks. For comparison.
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from fewbits.kernels.formats import Format
-from fewbits.kernels.units import Tally
 from fewbits.rng import Rng
 from fewbits.schemes.comm import Comm
 from fewbits.schemes.header import Phase
-from fewbits.schemes.reduction import Progress, Reduction, guarded
-from fewbits.schemes.units import Batch, Summation, Unit, slots
+from fewbits.schemes.payload import Payload, Unit
+from fewbits.schemes.reduction import Progress, Reduction, guarded, naming
+from fewbits.schemes.units import Batch, Summation
 
 
 class Gather(Reduction):
@@ -24,11 +23,10 @@ class Gather(Reduction):
 
     def __init__(self, units: Sequence[Unit], format: Format, comm: Comm, threads: int = 1) -> None:
         super().__init__(units, format, comm, threads)
-        placed, length = slots(units, "worker", format)
-        self.incoming = [np.zeros(length, np.uint8) for _ in range(comm.size)]
+        self.incoming = [Payload(units, "worker", format) for _ in range(comm.size)]
         self.outgoing = self.incoming[comm.rank]
-        self._encode = Batch([(slot, self.outgoing) for slot in placed], format, threads=threads)
-        self._add = Summation(placed, self.incoming, format, divisor=comm.size, threads=threads)
+        self._encode = Batch([self.outgoing], format, threads=threads)
+        self._add = Summation(self.incoming, format, divisor=comm.size, threads=threads)
 
     def run(self, values: npt.NDArray[Any], rng: Rng, progress: Progress) -> npt.NDArray[Any]:
         """One hop, then the mean in place."""
@@ -37,13 +35,10 @@ class Gather(Reduction):
             Phase.FIRST_HOP,
             lambda: self._encode.encode(values, private),
             ([self.outgoing] * self.comm.size, self.incoming),
-            progress.foresight.after_batch([self.outgoing.size] * self.comm.size),
+            lambda: progress.foresight.after_batch([self.outgoing] * self.comm.size),
             progress,
         )
         result = self.result(values)
-        guarded(lambda: self._sum(result), progress)
+        guarded(lambda: naming(lambda: self._add.run(result)), progress)
         progress.sequence += 1
         return result
-
-    def _sum(self, result: npt.NDArray[Any]) -> Tally:
-        return self.blaming(range(self.comm.size), lambda: self._add.run(result))

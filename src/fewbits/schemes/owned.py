@@ -9,10 +9,8 @@ the workers divide by $n$.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from fewbits.kernels.formats import Format
@@ -20,8 +18,9 @@ from fewbits.kernels.units import Tally
 from fewbits.rng import Rng
 from fewbits.schemes.comm import Comm
 from fewbits.schemes.header import Phase
-from fewbits.schemes.reduction import Progress, Reduction, divide, float_dtype, guarded
-from fewbits.schemes.units import Batch, Slot, Summation, Unit, slots
+from fewbits.schemes.payload import Payload, Unit
+from fewbits.schemes.reduction import Progress, Reduction, divide, guarded, naming
+from fewbits.schemes.units import Batch, Summation
 
 
 class Owned(Reduction):
@@ -39,30 +38,21 @@ class Owned(Reduction):
         owned: list[list[Unit]] = [[] for _ in range(size)]
         for number, unit in enumerate(units):
             owned[self.owner(number)].append(unit)
-        first = [slots(own, "worker", format) for own in owned]
-        second = [slots(own, "master", self.totals_format) for own in owned]
-        self.totals = np.zeros(sum(u.count for u in owned[rank]), float_dtype(self.totals_format))
-
-        self.outgoing_1 = [np.zeros(length, np.uint8) for _, length in first]
-        self.incoming_1 = [np.zeros(first[rank][1], np.uint8) for _ in range(size)]
+        wide = self.totals_format
+        self.outgoing_1 = [Payload(own, "worker", format) for own in owned]
+        self.incoming_1 = [Payload(owned[rank], "worker", format) for _ in range(size)]
         self.incoming_1[rank] = self.outgoing_1[rank]
-        self.incoming_2 = [np.zeros(length, np.uint8) for _, length in second]
+        self.incoming_2 = [Payload(own, "master", wide) for own in owned]
         self.outgoing_2 = self.incoming_2[rank]
-
-        self._encode_1 = Batch(_entries(first, self.outgoing_1), format, threads=threads)
+        self._encode = Batch(self.outgoing_1, format, threads=threads)
         self._add = Summation(
-            _from_zero(first[rank][0]),
             self.incoming_1,
             format,
             divisor=size if self.divides_first else 1,
+            onward=self.outgoing_2,
             threads=threads,
         )
-        own_2 = _from_zero(second[rank][0])
-        self._encode_2 = Batch(
-            [(slot, self.outgoing_2) for slot in own_2], self.totals_format, threads=threads
-        )
-        self._decode = Batch(_entries(second, self.incoming_2), self.totals_format, threads=threads)
-        self._decode_senders = [r for r, (own, _) in enumerate(second) for _ in own]
+        self._decode = Batch(self.incoming_2, wide, threads=threads)
 
     def run(self, values: npt.NDArray[Any], rng: Rng, progress: Progress) -> npt.NDArray[Any]:
         """Both hops, then the mean in place."""
@@ -70,16 +60,16 @@ class Owned(Reduction):
         common = rng.fork("second hop", progress.step)
         self.hop(
             Phase.FIRST_HOP,
-            lambda: self._encode_1.encode(values, private),
+            lambda: self._encode.encode(values, private),
             (self.outgoing_1, self.incoming_1),
-            [self.outgoing_2.size] * self.comm.size,
+            lambda: [self.outgoing_2.expected] * self.comm.size,
             progress,
         )
         self.hop(
             Phase.SECOND_HOP,
-            lambda: self._sum(common),
+            lambda: naming(lambda: self._add.relay(common)),
             ([self.outgoing_2] * self.comm.size, self.incoming_2),
-            progress.foresight.after_batch([buffer.size for buffer in self.outgoing_1]),
+            lambda: progress.foresight.after_batch(self.outgoing_1),
             progress,
         )
         result = self.result(values)
@@ -87,13 +77,9 @@ class Owned(Reduction):
         progress.sequence += 1
         return result
 
-    def _sum(self, rng: Rng) -> Tally:
-        self.blaming(range(self.comm.size), lambda: self._add.run(self.totals))
-        return self._encode_2.encode(self.totals.view(self.totals_format.bits), rng)
-
     def _finish(self, result: npt.NDArray[Any]) -> Tally:
         bits = result.view(self.totals_format.bits)
-        tally = self.blaming(self._decode_senders, lambda: self._decode.decode(bits))
+        tally = naming(lambda: self._decode.decode(bits))
         if not self.divides_first:
             divide(result, self.comm.size)
         return tally
@@ -117,20 +103,3 @@ class Star(Owned):
     def owner(self, number: int) -> int:
         """Always rank 0."""
         return 0
-
-
-def _entries(
-    placed: Sequence[tuple[list[Slot], int]], buffers: Sequence[Any]
-) -> list[tuple[Slot, Any]]:
-    return [
-        (slot, buffer) for (own, _), buffer in zip(placed, buffers, strict=True) for slot in own
-    ]
-
-
-def _from_zero(own: Sequence[Slot]) -> list[Slot]:
-    """The same slots with their values one after the other, as the owner's totals lie."""
-    moved, start = [], 0
-    for slot in own:
-        moved.append(replace(slot, start=start))
-        start += slot.count
-    return moved

@@ -25,8 +25,9 @@ from fewbits.rng import Rng
 from fewbits.schemes import header
 from fewbits.schemes.comm import Buffer, Comm
 from fewbits.schemes.header import Header, Phase, Status
+from fewbits.schemes.payload import Payload, Unit
 from fewbits.schemes.promises import Early, Foresight, Payloads, Promises
-from fewbits.schemes.units import Unit, total_format
+from fewbits.schemes.units import float_dtype, total_format
 
 NonFinite = Literal["propagate", "skip", "raise"]
 
@@ -98,12 +99,12 @@ class Reduction(ABC):
         phase: Phase,
         work: Callable[[], Tally],
         payloads: Payloads,
-        following: Sequence[int],
+        following: Callable[[], Sequence[int]],
         progress: Progress,
     ) -> None:
         """Do `work`, agree with all ranks and exchange the payloads (outgoing, incoming).
 
-        `following[r]` bytes are promised to rank r with the next header.
+        After the work `following()[r]` bytes are promised to rank r with the next header.
         """
         outgoing, incoming = payloads
         tally = guarded(work, progress)
@@ -111,27 +112,21 @@ class Reduction(ABC):
         peers = [rank for rank in range(self.comm.size) if rank != self.comm.rank]
         with progress.spent.codec():
             distinct = {id(outgoing[rank]): outgoing[rank] for rank in peers}  # one may go to all
-            crcs = {key: native.crc32c(data) for key, data in distinct.items()}
+            crcs = {key: native.crc32c(payload.data) for key, payload in distinct.items()}
         headers = [
-            replace(own, length=b.size, crc=crcs.get(id(b), 0), promise=promise)
-            for b, promise in zip(outgoing, following, strict=True)
+            replace(own, length=payload.length, crc=crcs.get(id(payload), 0), promise=promise)
+            for payload, promise in zip(outgoing, following(), strict=True)
         ]
         began = time.perf_counter()
         answers, early = agree(self.comm, headers, progress, payloads)
-        self._check_lengths(answers, incoming)
-        rest = early.rest(payloads, [answer.length for answer in answers])
-        if any(part is not None for part in (*rest[0], *rest[1])):
+        for rank in peers:
+            _expect(incoming[rank], answers[rank].length, rank)
+        rest = early.rest(payloads)
+        if any(way[rank] is not None for way in rest for rank in peers):
             self.comm.exchange(rest)
         progress.spent.wire_seconds += time.perf_counter() - began
         progress.spent.payload_bytes += sum(_size(rest[0][rank]) for rank in peers)
         guarded(lambda: _verified(answers, incoming, peers), progress)
-
-    def blaming(self, senders: Sequence[int], work: Callable[[], Tally]) -> Tally:
-        """Do `work` on a batch whose entry i is from `senders[i]`; a `DecodeError` names it."""
-        try:
-            return work()
-        except DecodeError as error:
-            raise DecodeError(f"bytes from rank {senders[error.unit or 0]}: {error}") from error
 
     def _header(self, phase: Phase, tally: Tally, progress: Progress) -> Header:
         progress.spent.saturated += tally.saturated
@@ -146,13 +141,6 @@ class Reduction(ABC):
             return replace(own, status=Status.NOT_FINITE, text=text)
         return own
 
-    def _check_lengths(self, answers: Sequence[Header], incoming: Sequence[Buffer]) -> None:
-        for rank, (answer, buffer) in enumerate(zip(answers, incoming, strict=True)):
-            if rank != self.comm.rank and answer.length != buffer.size:
-                raise DisagreementError(
-                    f"rank {rank} announces {answer.length} bytes, this rank expects {buffer.size}"
-                )
-
 
 def agree(
     comm: Comm, headers: Sequence[Header], progress: Progress, payloads: Payloads | None = None
@@ -161,8 +149,7 @@ def agree(
 
     Raises on every rank if any has a fault, here our own with its type.
     """
-    nothing = [np.empty(0, np.uint8)] * comm.size
-    early = progress.promises.kept(payloads or (nothing, nothing))
+    early = progress.promises.kept(payloads, comm.size)
     fault = progress.fault
     if fault is not None:
         text = f"{type(fault).__name__}: {fault}"
@@ -173,8 +160,8 @@ def agree(
         if fault is not None:
             raise fault from error
         raise
-    progress.promises.made(headers, answers)
-    progress.spent.payload_bytes += sum(early.sent) - early.sent[comm.rank]
+    progress.promises.made(headers, answers, comm.rank)
+    progress.spent.payload_bytes += sum(early.sent)
     progress.spent.header_bytes += header.SIZE * (comm.size - 1)
     progress.saw_nonfinite |= any(answer.nonfinite for answer in answers)
     return answers, early
@@ -215,9 +202,12 @@ def _size(buffer: Buffer | None) -> int:
     return 0 if buffer is None else buffer.size
 
 
-def float_dtype(format: Format) -> np.dtype[Any]:
-    """The NumPy dtype of a totals' format."""
-    return np.dtype(format.name)
+def naming(work: Callable[[], Tally]) -> Tally:
+    """Do `work` on payloads, one of each rank; a `DecodeError` names the rank."""
+    try:
+        return work()
+    except DecodeError as error:
+        raise DecodeError(f"bytes from rank {error.unit}: {error}") from error
 
 
 def divide(values: npt.NDArray[Any], by: int) -> None:
@@ -226,9 +216,21 @@ def divide(values: npt.NDArray[Any], by: int) -> None:
         np.divide(values, values.dtype.type(by), out=values)
 
 
-def _verified(answers: Sequence[Header], incoming: Sequence[Buffer], peers: Sequence[int]) -> Tally:
+def _expect(payload: Payload, length: int, rank: int) -> None:
+    """Refuse a length that the payload cannot have."""
+    if length > payload.capacity or (payload.fixed and length != payload.capacity):
+        raise DisagreementError(
+            f"rank {rank} announces {length} bytes, this rank expects "
+            f"{'' if payload.fixed else 'at most '}{payload.capacity}"
+        )
+    payload.length = length
+
+
+def _verified(
+    answers: Sequence[Header], incoming: Sequence[Payload], peers: Sequence[int]
+) -> Tally:
     for rank in peers:
-        if native.crc32c(incoming[rank]) != answers[rank].crc:
+        if native.crc32c(incoming[rank].data) != answers[rank].crc:
             raise DecodeError(f"the bytes from rank {rank} were damaged: checksums differ")
     return Tally()
 

@@ -6,7 +6,7 @@ its bounds, and `read` accepts exactly what `write` can make.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ class Section(ABC):
 
     name: str
     count: int
+    varies: ClassVar[bool] = False  # whether the length depends on the values
 
     @property
     @abstractmethod

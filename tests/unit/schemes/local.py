@@ -14,8 +14,9 @@ from fewbits.kernels.formats import FLOAT32, FLOAT64, Bits, Format
 from fewbits.schemes.comm import LocalComm, Mail
 from fewbits.schemes.gather import Gather
 from fewbits.schemes.owned import Sharded, Star
+from fewbits.schemes.payload import Unit
 from fewbits.schemes.reduction import Progress, Reduction, commit
-from fewbits.schemes.units import Unit, total_format
+from fewbits.schemes.units import total_format
 
 SCHEMES: dict[str, type[Reduction]] = {"sharded": Sharded, "star": Star, "gather": Gather}
 WORLDS = (1, 2, 3, 5)

@@ -17,8 +17,8 @@ from fewbits.kernels.formats import FLOAT32, Format
 from fewbits.kernels.native import Tally
 from fewbits.operators.identity import Identity
 from fewbits.schemes.comm import LocalComm
+from fewbits.schemes.payload import Unit
 from fewbits.schemes.reduction import Reduction, commit, give_up
-from fewbits.schemes.units import Unit
 from fewbits.wire.sections import Floats, Section
 
 EVERY = pytest.mark.parametrize("scheme", SCHEMES)
@@ -184,13 +184,14 @@ def test_bytes_that_no_encoder_writes_name_their_sender(scheme: str) -> None:
 
 def _spoil(reduction: Reduction) -> None:
     """Set a sign in every buffer after it was encoded."""
-    batch = reduction._encode_1 if hasattr(reduction, "_encode_1") else reduction._encode
+    batch = reduction._encode
     encode = batch.encode
 
     def patched(values: np.ndarray, rng: Rng) -> Tally:
         tally = encode(values, rng)
-        for slot, buffer in batch.entries:
-            buffer[slot.at + slot.sizes[0]] |= 1
+        for payload in batch.payloads:
+            for number in range(len(payload.slots)):
+                payload.parts(number)[1][0] |= 1
         return tally
 
     batch.encode = patched

@@ -22,8 +22,9 @@ from fewbits.kernels.formats import FLOAT32, FLOAT64, FORMATS, Format
 from fewbits.kernels.native import packed_size
 from fewbits.rng import token
 from fewbits.schemes.header import SIZE
+from fewbits.schemes.payload import CHUNK, Unit, chunks
 from fewbits.schemes.reduction import Spent, commit
-from fewbits.schemes.units import CHUNK, Unit, chunks, total_format
+from fewbits.schemes.units import total_format
 
 EVERY = pytest.mark.parametrize("scheme", SCHEMES)
 FORMAT = pytest.mark.parametrize("format", FORMATS, ids=lambda format: format.name)

@@ -11,9 +11,9 @@ from fewbits.kernels.formats import FLOAT32
 from fewbits.registry import operator
 from fewbits.rng import Rng
 from fewbits.schemes.comm import LocalComm, Mail
+from fewbits.schemes.payload import Unit
 from fewbits.schemes.promises import Foresight
 from fewbits.schemes.reduction import commit, give_up
-from fewbits.schemes.units import Unit
 
 RNG = Rng.from_seed(3)
 EVERY = pytest.mark.parametrize("scheme", list(SCHEMES))
