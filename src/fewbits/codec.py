@@ -3,7 +3,8 @@
 import ctypes
 import math
 import warnings
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ from fewbits.kernels.units import Tally
 from fewbits.rng import Rng
 from fewbits.wire import frame as wire
 from fewbits.wire.frame import CHECKSUM_SIZE, Header, Parsed
+from fewbits.wire.sections import Section
 
 MAX_ELEMENTS = 2**28
 _HUGE = 1 << 21  # bytes from which huge pages pay
@@ -67,10 +69,10 @@ def compress(
 
     Without a `seed` the rounding draws fresh entropy. The same seed gives the same bytes, so never
     use one seed for two vectors whose results are averaged: their errors would not cancel. With
-    `out`, a writable buffer, the frame is written there and the filled part is returned as a
-    `memoryview`; otherwise it is `bytes`. NaN and infinity raise `EncodeError` unless
-    `nonfinite="carry"`. `threads=None` uses the processors that the process may use; the bytes
-    never depend on it.
+    `out`, a writable buffer with room for the largest frame (`operator(spec).most_bits`), the frame
+    is written there and the filled part is returned as a `memoryview`; otherwise it is `bytes`. NaN
+    and infinity raise `EncodeError` unless `nonfinite="carry"`. `threads=None` uses the processors
+    that the process may use; the bytes never depend on it.
 
     >>> import numpy as np, fewbits
     >>> frame = fewbits.compress(np.float32([1.0, -2.0, 0.0]), "natural", seed=7)
@@ -85,12 +87,13 @@ def compress(
         raise EncodeError(
             f"{len(shape)} dimensions, at most {wire.MAX_DIMENSIONS} are supported: reshape first"
         )
-    lengths = tuple(section.size for section in chosen.layout(values.count, values.format))
-    header = Header(values.format, shape, (chosen.stage,), lengths)
-    size = len(header.encode()) + sum(lengths) + CHECKSUM_SIZE
-    result, buffer = _new_bytes(size) if out is None else _output(out, size)
+    layout = chosen.layout(values.count, values.format)
+    largest = tuple(section.size for section in layout)
+    header = Header(values.format, shape, (chosen.stage,), largest)
+    room = len(header.encode()) + sum(largest) + CHECKSUM_SIZE
+    result, buffer = _new_bytes(room) if out is None else _output(out, room, layout)
     rng = Rng.fresh() if seed is None else Rng.from_seed(seed)
-    tally = _write(buffer, header, chosen, values, rng.fork(0), threads=_threads(threads))
+    tally, size = _write(buffer, header, chosen, values, rng.fork(0), threads=_threads(threads))
     if tally.nonfinite and nonfinite == "raise":
         raise EncodeError(
             f"{tally.nonfinite} of {values.count} values are NaN or infinite: "
@@ -103,7 +106,7 @@ def compress(
             SaturationWarning,
             stacklevel=2,
         )
-    return result
+    return result if size == room else result[:size]
 
 
 def decompress(
@@ -176,21 +179,29 @@ def _write(
     rng: Rng,
     *,
     threads: int,
-) -> Tally:
-    """Sections in place, then the header, which says if all are finite, then the checksum."""
+) -> tuple[Tally, int]:
+    """Write a frame whose sections have at most the header's lengths; returns its size.
+
+    Sections first, then the header, which says how long they are and if all values are finite, then
+    the checksum.
+    """
     at = len(header.encode())
     parts = []
     for length in header.lengths:
         parts.append(buffer[at : at + length])
         at += length
-    tally, _ = chosen.encode(values, rng, tuple(parts), threads=threads)
-    final = Header(
-        header.format, header.shape, header.stages, header.lengths, nonfinite=tally.nonfinite > 0
-    )
+    tally, sizes = chosen.encode(values, rng, tuple(parts), threads=threads)
+    final = replace(header, lengths=sizes, nonfinite=tally.nonfinite > 0)
     encoded = final.encode()
+    at = len(encoded)
+    for part, size in zip(parts, sizes, strict=True):
+        if _native.address(part) != _native.address(buffer) + at:  # what came before was shorter
+            buffer[at : at + size] = part[:size]
+        at += size
     buffer[: len(encoded)] = np.frombuffer(encoded, np.uint8)
-    wire.seal(buffer, threads)
-    return tally
+    size = at + CHECKSUM_SIZE
+    wire.seal(buffer[:size], threads)
+    return tally, size
 
 
 def _checked_operator(parsed: Parsed) -> Operator:
@@ -231,7 +242,7 @@ def _input(frame: Any) -> _native.Bytes:
     return np.frombuffer(view.cast("B"), np.uint8) if view.nbytes else np.empty(0, np.uint8)
 
 
-def _output(out: Any, size: int) -> tuple[memoryview, _native.Bytes]:
+def _output(out: Any, size: int, layout: Sequence[Section]) -> tuple[memoryview, _native.Bytes]:
     try:
         view = memoryview(out).cast("B")
     except (TypeError, ValueError, BufferError):
@@ -241,7 +252,8 @@ def _output(out: Any, size: int) -> tuple[memoryview, _native.Bytes]:
     if view.readonly:
         raise SpecError("out must be writable")
     if view.nbytes < size:
-        raise SpecError(f"out has {view.nbytes} bytes, the frame needs {size}")
+        needs = "may need" if any(section.varies for section in layout) else "needs"
+        raise SpecError(f"out has {view.nbytes} bytes, the frame {needs} {size}")
     filled = view[:size]
     return filled, np.frombuffer(filled, np.uint8)
 
