@@ -179,7 +179,7 @@ template <class F> int natural_coded(fewbits_unit &unit, Direction direction) {
 }
 
 template <class F> int natural(fewbits_unit &unit, Direction direction) {
-    if (unit.option > (FEWBITS_CODED | FEWBITS_NEAREST)) {
+    if ((unit.option & ~(int{FEWBITS_CODED} | int{FEWBITS_NEAREST})) != 0) {
         return FEWBITS_BAD_ARGUMENT;
     }
     if ((unit.option & FEWBITS_CODED) != 0) {
