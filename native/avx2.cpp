@@ -190,6 +190,7 @@ constinit const Kernels table = {
     .words = words,
     .pack = pack,
     .unpack = unpack,
+    .count_symbols = CodedAvx2::count_symbols,
     .rans_encode = CodedAvx2::rans_encode,
     .rans_decode = CodedAvx2::rans_decode,
     .nonzero = CodedAvx2::nonzero,

@@ -102,6 +102,7 @@ template <class F> struct NaturalAvx2 {
 
 // The entropy coder's kernels, in avx2_coded.cpp.
 struct CodedAvx2 {
+    static void count_symbols(ConstBytes symbols, Histogram &counts);
     static uint8_t *rans_encode(ConstBytes symbols, const RansEncodeTable &table,
                                 std::span<uint32_t> states, Bytes room);
     static const uint8_t *rans_decode(ConstBytes data, const RansDecodeTable &table,

@@ -21,8 +21,8 @@ constexpr uint32_t kWindow = 254; // wide codes that have a symbol of their own,
 constexpr int kLargestClass = 12; // a frequency's number of bits
 constexpr size_t kLargestTable = 2 + (256 * (4 + kLargestClass - 1) + 7) / 8;
 
-// More lanes are faster, and each costs about three bytes. They may take one part in a hundred.
-int lanes_kind(size_t count) { return count < 2048 ? 0 : count < 4096 ? 1 : count < 16384 ? 2 : 3; }
+// More lanes are faster. Each costs about three bytes: one per 512 codes is about one percent.
+int lanes_kind(size_t count) { return std::min(static_cast<int>(std::bit_width(count / 4096)), 3); }
 
 // ---- bit strings, least significant bit first ----
 
@@ -76,32 +76,7 @@ class BitReader {
 
 // ---- frequencies ----
 
-using Histogram = uint32_t[256];
 using Frequencies = uint16_t[256];
-
-// Eight tables, since a byte that equals its predecessor would otherwise wait for it.
-void count_symbols(ConstBytes symbols, Histogram &histogram) {
-    uint32_t counts[8][256] = {};
-    size_t i = 0;
-    for (; i + 16 <= symbols.size(); i += 16) {
-        uint64_t words[2];
-        std::memcpy(words, symbols.data() + i, 16);
-        for (const uint64_t word : words) {
-            for (size_t byte = 0; byte < 8; ++byte) {
-                ++counts[byte][(word >> (8 * byte)) & 255];
-            }
-        }
-    }
-    for (; i < symbols.size(); ++i) {
-        ++counts[0][symbols[i]];
-    }
-    for (size_t symbol = 0; symbol < 256; ++symbol) {
-        histogram[symbol] = 0;
-        for (const auto &table : counts) {
-            histogram[symbol] += table[symbol];
-        }
-    }
-}
 
 // Frequencies that add up to 4096, at least 1 for each symbol that occurs, of which there are two
 // or more. Integers only: every writer finds the same.
@@ -210,11 +185,10 @@ bool in_window(uint32_t code, uint32_t base) { return code - base < kWindow; } /
 // ---- one block ----
 
 bool all_equal(const CodedShape &shape, const CodesIn &codes) {
-    const auto equal = [&](const auto *values) {
-        return std::all_of(values, values + codes.count,
-                           [&](auto value) { return value == values[0]; });
-    };
-    return shape.wide() ? equal(codes.words) : equal(codes.bytes);
+    const void *const values = shape.wide() ? static_cast<const void *>(codes.words) : codes.bytes;
+    const size_t item = shape.wide() ? 2 : 1;
+    const void *const next = static_cast<const uint8_t *>(values) + item;
+    return std::memcmp(values, next, item * (codes.count - 1)) == 0; // each equals the one before
 }
 
 uint32_t code_at(const CodedShape &shape, const CodesIn &codes, size_t i) {
@@ -238,8 +212,8 @@ uint8_t *write_raw(const CodedShape &shape, const CodesIn &codes, uint8_t *to) {
 uint8_t *write_rans(const CodedShape &shape, const CodesIn &codes, ConstBytes symbols,
                     uint32_t base, uint8_t *kind_byte) {
     const size_t raw = packed_size(codes.count, shape.width());
-    Histogram histogram;
-    count_symbols(symbols, histogram);
+    Histogram histogram = {};
+    kernels().count_symbols(symbols, histogram);
     Frequencies frequencies;
     normalise(histogram, codes.count, frequencies);
     uint8_t head[2 + kLargestTable];

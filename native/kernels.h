@@ -92,6 +92,7 @@ template <class From, class To>
 using Cast = void (*)(In<typename From::Bits> input, Out<typename To::Bits> output,
                       fewbits_tally &tally);
 
+using Histogram = uint32_t[256];
 struct RansEncodeTable; // rans.h
 struct RansDecodeTable;
 
@@ -103,8 +104,9 @@ struct Kernels {
                              std::span<uint16_t> codes);
 
     // The entropy coder's loops; rans.h has their meaning. The number of states is that of the
-    // lanes. Words end at the end of `room`; the result is where they begin, null if it is too
-    // small.
+    // lanes.
+    void (*count_symbols)(ConstBytes symbols, Histogram &counts); // adds to the counts
+    // Words end at the end of `room`; the result is where they begin, null if it is too small.
     uint8_t *(*rans_encode)(ConstBytes symbols, const RansEncodeTable &table,
                             std::span<uint32_t> states, Bytes room);
     // `data` begins with the words; the result is where they end, null if there are not enough.

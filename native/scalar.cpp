@@ -119,6 +119,29 @@ fewbits_status unpack(ConstBytes packed, int width, uint32_t bound, std::span<ui
 
 // ---- entropy coding ----
 
+// Eight tables, since a byte that equals its predecessor would otherwise wait for it.
+void count_symbols(ConstBytes symbols, Histogram &counts) {
+    Histogram own[8] = {};
+    size_t i = 0;
+    for (; i + 16 <= symbols.size(); i += 16) {
+        uint64_t words[2];
+        std::memcpy(words, symbols.data() + i, 16);
+        for (const uint64_t word : words) {
+            for (size_t byte = 0; byte < 8; ++byte) {
+                ++own[byte][(word >> (8 * byte)) & 255];
+            }
+        }
+    }
+    for (; i < symbols.size(); ++i) {
+        ++counts[symbols[i]];
+    }
+    for (const Histogram &table : own) {
+        for (size_t symbol = 0; symbol < 256; ++symbol) {
+            counts[symbol] += table[symbol];
+        }
+    }
+}
+
 uint8_t *rans_encode(ConstBytes symbols, const RansEncodeTable &table, std::span<uint32_t> states,
                      Bytes room) {
     return rans_encode_lanes(symbols.data(), symbols.size(), table, states, room.data(),
@@ -398,6 +421,7 @@ constinit const Kernels scalar_kernels = {
     .words = words,
     .pack = pack,
     .unpack = unpack,
+    .count_symbols = count_symbols,
     .rans_encode = rans_encode,
     .rans_decode = rans_decode,
     .nonzero = nonzero,
