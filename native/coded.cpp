@@ -110,7 +110,7 @@ uint8_t *write_table(const Frequencies &frequencies, uint8_t *to) {
     bits.put(static_cast<uint32_t>(last), 8);
     for (size_t symbol = first; symbol <= last; ++symbol) {
         const uint32_t frequency = frequencies[symbol];
-        const int number = std::bit_width(frequency);
+        const auto number = static_cast<int>(std::bit_width(frequency));
         bits.put(static_cast<uint32_t>(number), 4);
         if (number > 1) {
             bits.put(frequency - (1u << (number - 1)), number - 1);
@@ -488,7 +488,7 @@ fewbits_status read_block(const CodedShape &shape, ConstBytes data, const CodesO
 
 // ---- the section ----
 
-int CodedShape::width() const { return std::bit_width(bound - 1); }
+int CodedShape::width() const { return static_cast<int>(std::bit_width(bound - 1)); }
 
 uint64_t CodedShape::blocks() const { return count / kCodedBlock + (count % kCodedBlock != 0); }
 

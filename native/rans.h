@@ -34,7 +34,7 @@ struct RansEncodeTable {
         uint64_t shift = 0;
         uint64_t bias = first + kRansTotal - 1;
         if (frequency > 1) {
-            const int s = std::bit_width(frequency - 1);
+            const auto s = static_cast<int>(std::bit_width(frequency - 1));
             reciprocal = ((uint64_t{1} << (31 + s)) + frequency - 1) / frequency;
             shift = static_cast<uint64_t>(s - 1);
             bias = first;
