@@ -3,6 +3,7 @@
 #if defined(__AVX2__)
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "avx2.h"
@@ -280,19 +281,21 @@ const uint8_t *decode(ConstBytes data, const RansDecodeTable &table, std::span<u
 } // namespace
 
 void CodedAvx2::count_symbols(ConstBytes symbols, Histogram &counts) {
-    const size_t sample = std::min(kSample, symbols.size());
+    if (symbols.size() < kSample + kCountChunk) {
+        return scalar_kernels.count_symbols(symbols, counts);
+    }
     Histogram sampled = {};
-    scalar_kernels.count_symbols(symbols.first(sample), sampled);
+    scalar_kernels.count_symbols(symbols.first(kSample), sampled);
     std::transform(counts, counts + 256, sampled, counts, std::plus<>());
     const Crowd crowd(sampled);
-    size_t at = sample;
-    size_t strays = sample - crowd.held;
+    size_t at = kSample;
+    size_t strays = kSample - crowd.held;
     // As long as few stray: one by one they are slower here than in the scalar table.
-    for (; strays <= sample / 64 && symbols.size() - at >= kCountChunk; at += kCountChunk) {
+    for (; strays <= kSample / 64 && symbols.size() - at >= kCountChunk; at += kCountChunk) {
         const uint8_t *const chunk = symbols.data() + at;
         count_eight(chunk, crowd.first, counts + crowd.first);
         count_eight(chunk, crowd.first + 8, counts + crowd.first + 8);
-        strays = count_strays(chunk, crowd.first, counts) * sample / kCountChunk;
+        strays = count_strays(chunk, crowd.first, counts) * kSample / kCountChunk;
     }
     scalar_kernels.count_symbols(symbols.subspan(at), counts);
 }

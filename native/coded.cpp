@@ -159,18 +159,28 @@ fewbits_status read_table(ConstBytes data, uint32_t symbols, uint32_t escape,
 
 // ---- wide codes ----
 
-// The smallest base whose window [base, base + 253] holds most of the codes that are not 0.
+// The smallest base whose window [base, base + 253] holds most of the codes that are not 0, of
+// which there is one at least.
 uint32_t choose_base(std::span<const uint16_t> codes, uint32_t bound) {
+    uint32_t lowest = bound;
+    uint32_t highest = 0;
+    for (const uint32_t code : codes) {
+        lowest = code == 0 ? lowest : std::min(lowest, code);
+        highest = std::max(highest, code);
+    }
+    // Windows that end below the lowest code or begin above the highest hold nothing.
+    const uint32_t first_base = lowest < kWindow ? 1 : lowest - kWindow + 1;
+    const uint32_t last_base = std::min(highest, bound - kWindow);
     uint16_t counts[65536]; // enough for a count of 65,535: the codes are not all equal
-    std::fill_n(counts, bound, uint16_t{0});
+    std::fill(counts + first_base, counts + last_base + kWindow, uint16_t{0});
+    counts[0] = 0;
     for (const uint16_t code : codes) {
         ++counts[code];
     }
-    const uint32_t last_base = bound - kWindow;
-    uint32_t held = std::accumulate(counts + 1, counts + 1 + kWindow, 0u);
+    uint32_t held = std::accumulate(counts + first_base, counts + first_base + kWindow, 0u);
     uint32_t most = held;
-    uint32_t best = 1;
-    for (uint32_t base = 2; base <= last_base; ++base) {
+    uint32_t best = first_base;
+    for (uint32_t base = first_base + 1; base <= last_base; ++base) {
         held = held + counts[base + kWindow - 1] - counts[base - 1];
         if (held > most) {
             most = held;

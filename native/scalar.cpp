@@ -119,26 +119,29 @@ fewbits_status unpack(ConstBytes packed, int width, uint32_t bound, std::span<ui
 
 // ---- entropy coding ----
 
-// Eight tables, since a byte that equals its predecessor would otherwise wait for it.
+// Eight tables, since a byte that equals its predecessor would otherwise wait for it; adding them
+// up costs as much as a few hundred symbols.
 void count_symbols(ConstBytes symbols, Histogram &counts) {
-    Histogram own[8] = {};
-    size_t i = 0;
-    for (; i + 16 <= symbols.size(); i += 16) {
-        uint64_t words[2];
-        std::memcpy(words, symbols.data() + i, 16);
-        for (const uint64_t word : words) {
-            for (size_t byte = 0; byte < 8; ++byte) {
-                ++own[byte][(word >> (8 * byte)) & 255];
+    const size_t whole = symbols.size() < 1024 ? 0 : symbols.size() / 16 * 16;
+    if (whole > 0) {
+        Histogram own[8] = {};
+        for (size_t i = 0; i < whole; i += 16) {
+            uint64_t words[2];
+            std::memcpy(words, symbols.data() + i, 16);
+            for (const uint64_t word : words) {
+                for (size_t byte = 0; byte < 8; ++byte) {
+                    ++own[byte][(word >> (8 * byte)) & 255];
+                }
+            }
+        }
+        for (const Histogram &table : own) {
+            for (size_t symbol = 0; symbol < 256; ++symbol) {
+                counts[symbol] += table[symbol];
             }
         }
     }
-    for (; i < symbols.size(); ++i) {
-        ++counts[symbols[i]];
-    }
-    for (const Histogram &table : own) {
-        for (size_t symbol = 0; symbol < 256; ++symbol) {
-            counts[symbol] += table[symbol];
-        }
+    for (const uint8_t symbol : symbols.subspan(whole)) {
+        ++counts[symbol];
     }
 }
 

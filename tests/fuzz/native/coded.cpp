@@ -8,7 +8,7 @@ using namespace fuzz;
 
 namespace {
 
-constexpr size_t kMostCodes = 140000; // more than two blocks
+constexpr size_t kMostCodes = 66000; // more than one block
 
 struct Shape {
     uint32_t bound;
@@ -106,8 +106,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     Shape shape = {bounds[control & 7], (control & 8) != 0, 0};
     const size_t wished = input.number(3);
     // Nearly always short: the work of an input should be that of its bytes.
-    shape.count = (control & 0xF0) == 0xF0 ? wished % kMostCodes : wished % 600;
     const uint8_t change = input.byte();
+    const bool is_long = wished >> 16 == 0xA7 && change == 0x5A;
+    shape.count = is_long ? wished * 7 % kMostCodes : wished % 600;
     const ConstBytes rest = input.rest();
     if ((control & 16) == 0) {
         const Result result = decode_by_both(shape, rest, change);

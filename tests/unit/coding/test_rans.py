@@ -314,6 +314,7 @@ def test_a_block_by_hand() -> None:
     ("table", "message"),
     [
         (table_of(4095), "table"),
+        (table_of(4096), "table"),  # one symbol is a constant's business
         (table_of(2048, 2047), "table"),
         (table_of(2048, 2049), "table"),
         (table_of(4095, 4095), "table"),
@@ -339,6 +340,13 @@ def test_hostile_states_kinds_codes_and_lengths() -> None:
         states = np.array([rans.LOW, state, rans.LOW, rans.LOW], "<u4").tobytes()
         data = bytes([rans.RANS]) + halves + states + bytes(40)
         assert "impossible state" in str(agree(data, 256, 4, False))
+    # Two that would end well: a word makes up for a state of 0, and halving for one too large.
+    zero = np.zeros(4, "<u4").tobytes() + np.full(4, 0x8000, "<u2").tobytes()
+    assert "impossible state" in str(agree(bytes([rans.RANS]) + halves + zero, 256, 4, False))
+    large = np.full(4, rans.HIGH, "<u4").tobytes()
+    assert "impossible state" in str(agree(bytes([rans.RANS]) + halves + large, 256, 64, False))
+    fair = np.full(4, rans.HIGH // 2, "<u4").tobytes()
+    assert agree(bytes([rans.RANS]) + halves + fair, 256, 60, False) == ([1] * 60, None)
     for kind in (7, 8, 128, 255):
         assert "unknown kind" in str(agree(bytes([kind]) + bytes(400), 256, 4, False))
     for bound in (9, 300):
