@@ -1,4 +1,5 @@
-// Coded sections: codes in blocks of 65,536, each entropy coded with a table of its own.
+// Coded sections: codes in blocks of 65,536, each entropy coded with a table of its own. Scratch is
+// on the stack: with the caller's planes 0.1 MB, 0.4 MB where codes are wider than a byte.
 #pragma once
 
 #include "kernels.h"
