@@ -1,4 +1,5 @@
-// The AVX2 table: checksum, random words and casts; avx2_natural.cpp has the rest.
+// The AVX2 table: checksum, random words and casts; avx2_natural.cpp and avx2_coded.cpp have the
+// rest.
 #include "kernels.h"
 
 #if defined(__AVX2__)
@@ -189,6 +190,12 @@ constinit const Kernels table = {
     .words = words,
     .pack = pack,
     .unpack = unpack,
+    .count_symbols = CodedAvx2::count_symbols,
+    .rans_encode = CodedAvx2::rans_encode,
+    .rans_decode = CodedAvx2::rans_decode,
+    .nonzero = CodedAvx2::nonzero,
+    .join_bits = CodedAvx2::join_bits,
+    .spread_bits = CodedAvx2::spread_bits,
     .formats = {format<Float32>, format<Float64>, format<Float16>, format<Bfloat16>},
     .float32_to_float16 = float32_to_float16,
     .float32_to_bfloat16 = float32_to_bfloat16,

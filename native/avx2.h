@@ -100,4 +100,16 @@ template <class F> struct NaturalAvx2 {
                                      fewbits_tally &tally);
 };
 
+// The entropy coder's kernels, in avx2_coded.cpp.
+struct CodedAvx2 {
+    static void count_symbols(ConstBytes symbols, Histogram &counts);
+    static uint8_t *rans_encode(ConstBytes symbols, const RansEncodeTable &table,
+                                std::span<uint32_t> states, Bytes room);
+    static const uint8_t *rans_decode(ConstBytes data, const RansDecodeTable &table,
+                                      std::span<uint32_t> states, Bytes symbols);
+    static size_t nonzero(ConstBytes symbols, Bytes mask);
+    static void join_bits(ConstBytes plane, ConstBytes mask, Bytes joined);
+    static void spread_bits(ConstBytes joined, ConstBytes mask, Bytes plane);
+};
+
 } // namespace fewbits

@@ -20,7 +20,8 @@ bool has_avx2() {
     unsigned features = 0;
     unsigned d = 0;
     return avx2_kernels != nullptr && __builtin_cpu_supports("avx2") &&
-           __get_cpuid(1, &a, &b, &features, &d) != 0 && (features & bit_F16C) != 0;
+           __builtin_cpu_supports("bmi2") && __get_cpuid(1, &a, &b, &features, &d) != 0 &&
+           (features & bit_F16C) != 0;
 #else
     return false;
 #endif

@@ -24,7 +24,7 @@ extern "C" {
 
 /* Raised whenever a signature or a structure below changes; the Python loader refuses any other
  * number. */
-#define FEWBITS_ABI 1
+#define FEWBITS_ABI 2
 
 enum fewbits_status {
     FEWBITS_OK = 0,
@@ -34,6 +34,14 @@ enum fewbits_status {
     FEWBITS_BAD_PADDING = 3, /* unused bits of a section's last byte are not zero */
     FEWBITS_BAD_CODE = 4,    /* a code is not below the section's bound */
     FEWBITS_BAD_SIGN = 5,    /* a sign bit is set on a zero or on a non-finite value */
+
+    FEWBITS_CODED_LENGTHS = 6, /* the lengths of a coded section's blocks exceed the section */
+    FEWBITS_CODED_KIND = 7,    /* a block of an unknown kind */
+    FEWBITS_CODED_SHORT = 8,   /* a block ends before its codes or signs do */
+    FEWBITS_CODED_LONG = 9,    /* bytes are left over at the end of a block or section */
+    FEWBITS_CODED_TABLE = 10,  /* frequencies that do not add up, or of codes beyond the bound */
+    FEWBITS_CODED_STATE = 11,  /* a lane starts outside its range or does not end where it must */
+    FEWBITS_CODED_ESCAPE = 12, /* an escaped code that has a symbol of its own */
 
     FEWBITS_FRAME_SHORT = 20,      /* detail: bytes needed at least, bytes given */
     FEWBITS_FRAME_MAGIC = 21,      /* the first four bytes are not "fewb" */
@@ -88,6 +96,17 @@ FEWBITS_API int fewbits_pack(const uint16_t *codes, size_t count, int width, uin
 FEWBITS_API int fewbits_unpack(const uint8_t *packed, size_t packed_size, int width, uint32_t bound,
                                uint16_t *codes, size_t count);
 
+/* Entropy coding: `count` codes below `bound` (2 to 65536), each with a sign if it is not 0. Signs
+ * are a packed plane of one bit for each code; null if the codes have none. `fewbits_coded_size` is
+ * the largest size that a section can have (saturated at 2^64-1; 0 for a bound out of range), and
+ * the capacity that encoding asks for. Signs of zeros are ignored by encode and 0 after decode. */
+FEWBITS_API uint64_t fewbits_coded_size(uint64_t count, uint32_t bound, int is_signed);
+FEWBITS_API int fewbits_coded_encode(const uint16_t *codes, const uint8_t *signs, size_t count,
+                                     uint32_t bound, uint8_t *out, size_t capacity,
+                                     size_t *written);
+FEWBITS_API int fewbits_coded_decode(const uint8_t *data, size_t size, uint32_t bound,
+                                     uint16_t *codes, uint8_t *signs, size_t count);
+
 /* What a pass over the values met. */
 typedef struct fewbits_tally {
     uint64_t saturated; /* finite values above the largest representable one, replaced by it */
@@ -97,12 +116,17 @@ typedef struct fewbits_tally {
 /* One vector, or one chunk of it, and where its sections lie: a table of units of any kinds is one
  * call. Sections have the sizes of the operator's layout, at any address. */
 enum fewbits_kind {
-    FEWBITS_NATURAL = 1, /* option: fewbits_rounding; sections: exponents, signs */
-    FEWBITS_CAST = 2,    /* option: the section's fewbits_dtype; section: values */
+    /* option: fewbits_rounding; sections: exponents, signs. With FEWBITS_CODED added to the option:
+     * one coded section of signed exponents and sizes[1] = 0. sizes[0] is then the capacity, at
+     * least fewbits_coded_size, when encode is called, and the size when it returns. */
+    FEWBITS_NATURAL = 1,
+    FEWBITS_CAST = 2, /* option: the section's fewbits_dtype; section: values */
     /* Steps of a sum, for accumulate only, so that a total stays in the cache while it grows. */
     FEWBITS_CLEAR = 3, /* totals = 0; no section */
     FEWBITS_DIVIDE = 4 /* totals /= first; no section */
 };
+
+enum fewbits_coder { FEWBITS_PACKED = 0, FEWBITS_CODED = 2 };
 
 typedef struct fewbits_unit {
     uint8_t kind;

@@ -92,12 +92,31 @@ template <class From, class To>
 using Cast = void (*)(In<typename From::Bits> input, Out<typename To::Bits> output,
                       fewbits_tally &tally);
 
+using Histogram = uint32_t[256];
+struct RansEncodeTable; // rans.h
+struct RansDecodeTable;
+
 struct Kernels {
     uint32_t (*crc32c)(uint32_t crc, ConstBytes data);
     void (*words)(const Stream &stream, std::span<uint32_t> out);
     void (*pack)(std::span<const uint16_t> codes, int width, Bytes packed);
     fewbits_status (*unpack)(ConstBytes packed, int width, uint32_t bound,
                              std::span<uint16_t> codes);
+
+    // The entropy coder's loops; rans.h has their meaning. The number of states is that of the
+    // lanes.
+    void (*count_symbols)(ConstBytes symbols, Histogram &counts); // adds to the counts
+    // Words end at the end of `room`; the result is where they begin, null if it is too small.
+    uint8_t *(*rans_encode)(ConstBytes symbols, const RansEncodeTable &table,
+                            std::span<uint32_t> states, Bytes room);
+    // `data` begins with the words; the result is where they end, null if there are not enough.
+    const uint8_t *(*rans_decode)(ConstBytes data, const RansDecodeTable &table,
+                                  std::span<uint32_t> states, Bytes symbols);
+    // Marks the symbols that are not 0, one bit each, and counts them.
+    size_t (*nonzero)(ConstBytes symbols, Bytes mask);
+    // Bits of a plane where the mask has ones, to and from a string without gaps.
+    void (*join_bits)(ConstBytes plane, ConstBytes mask, Bytes joined);
+    void (*spread_bits)(ConstBytes joined, ConstBytes mask, Bytes plane);
 
     std::tuple<FormatKernels<Float32>, FormatKernels<Float64>, FormatKernels<Float16>,
                FormatKernels<Bfloat16>>

@@ -1,8 +1,10 @@
 // Tables of units: checks every size, then calls the kernels. One call serves a whole bucket.
 #include "fewbits.h"
 
+#include <algorithm>
 #include <bit>
 
+#include "coded.h"
 #include "kernels.h"
 
 static_assert(std::endian::native == std::endian::little,
@@ -70,9 +72,118 @@ bool ends_with_zeros(ConstBytes plane, size_t count, int width) {
 
 enum class Direction { encode, decode, accumulate };
 
+// ---- natural compression with coded exponents, a block of codes at a time ----
+
+// One block between the kernels' packed planes and the coder. Formats with 8 bits of exponent have
+// one code a byte in both.
+template <class F> struct CodedPlanes {
+    static constexpr bool wide = F::exponent > 8;
+    static constexpr size_t piece = 4096; // elements converted at once
+    uint8_t bytes[kCodedBlock];
+    uint16_t words[wide ? kCodedBlock : 1];
+    uint8_t signs[kCodedBlock / 8];
+
+    // Calls `use(start, packed exponents, signs)` for each piece of the block's elements.
+    template <class Use> static int each_piece(size_t count, uint8_t *signs, Use use) {
+        for (size_t start = 0; start < count; start += piece) {
+            const size_t size = std::min(piece, count - start);
+            uint8_t packed[packed_size(piece, F::exponent)];
+            const int status = use(start, size, Bytes{packed, packed_size(size, F::exponent)},
+                                   Bytes{signs + start / 8, packed_size(size, 1)});
+            if (status != FEWBITS_OK) {
+                return status;
+            }
+        }
+        return FEWBITS_OK;
+    }
+
+    void encode(In<typename F::Bits> values, const Stream &stream, fewbits_rounding rounding,
+                fewbits_tally &tally) {
+        const size_t count = values.size();
+        const auto &kernel = kernels().of<F>();
+        if constexpr (F::exponent == 8) {
+            kernel.natural_encode(values, stream, rounding, {bytes, count},
+                                  {signs, packed_size(count, 1)}, tally);
+        } else {
+            each_piece(count, signs, [&](size_t start, size_t size, Bytes packed, Bytes plane) {
+                kernel.natural_encode(values.subspan(start, size), stream.from(start), rounding,
+                                      packed, plane, tally);
+                uint16_t codes[piece];
+                uint16_t *const to = wide ? words + start : codes;
+                kernels().unpack(packed, F::exponent, F::top_code + 1, {to, size});
+                std::transform(to, to + size, bytes + start,
+                               [](uint16_t code) { return static_cast<uint8_t>(code); });
+                return FEWBITS_OK;
+            });
+        }
+    }
+
+    // `kernel` is the format's decoder or accumulator.
+    template <class Value, class Kernel>
+    int decode(Out<Value> values, Kernel kernel, fewbits_tally &tally) {
+        const size_t count = values.size();
+        if constexpr (F::exponent == 8) {
+            return kernel({bytes, count}, {signs, packed_size(count, 1)}, values, tally);
+        } else {
+            return each_piece(
+                count, signs, [&](size_t start, size_t size, Bytes packed, Bytes plane) {
+                    uint16_t codes[piece];
+                    std::copy_n(bytes + start, wide ? 0 : size, codes);
+                    kernels().pack({wide ? words + start : codes, size}, F::exponent, packed);
+                    return static_cast<int>(
+                        kernel(packed, plane, values.subspan(start, size), tally));
+                });
+        }
+    }
+};
+
+template <class F> int natural_coded(fewbits_unit &unit, Direction direction) {
+    using Bits = typename F::Bits;
+    using Total = typename FormatKernels<F>::Total;
+    const CodedShape shape = {unit.count, F::top_code + 1, true};
+    const bool encodes = direction == Direction::encode;
+    if (unit.count > SIZE_MAX / 32 || unit.sizes[1] != 0 ||
+        (encodes && unit.sizes[0] < shape.largest())) {
+        return FEWBITS_BAD_SIZE;
+    }
+    CodedPlanes<F> planes;
+    if (encodes) {
+        const auto rounding = static_cast<fewbits_rounding>(unit.option & FEWBITS_NEAREST);
+        const Stream stream = {{unit.key[0], unit.key[1], unit.key[2], unit.key[3]}, unit.first};
+        const auto values = input<Bits>(unit.values, unit.count);
+        CodedWriter writer(shape, unit.sections[0]);
+        for (size_t start = 0; start < unit.count; start += kCodedBlock) {
+            const size_t count = std::min(kCodedBlock, values.size() - start);
+            planes.encode(values.subspan(start, count), stream.from(start), rounding, unit.tally);
+            writer.write({count, planes.bytes, planes.words, planes.signs});
+        }
+        unit.sizes[0] = writer.size();
+        return FEWBITS_OK;
+    }
+    CodedReader reader(shape, {unit.sections[0], unit.sizes[0]});
+    int status = reader.open();
+    for (size_t start = 0; start < unit.count && status == FEWBITS_OK; start += kCodedBlock) {
+        const size_t count = std::min<size_t>(kCodedBlock, unit.count - start);
+        status = reader.read({count, planes.bytes, planes.words, planes.signs});
+        if (status != FEWBITS_OK) {
+            break;
+        }
+        const auto &kernel = kernels().of<F>();
+        status = direction == Direction::decode
+                     ? planes.decode(output<Bits>(unit.values, unit.count).subspan(start, count),
+                                     kernel.natural_decode, unit.tally)
+                     : planes.decode(output<Total>(unit.values, unit.count).subspan(start, count),
+                                     kernel.natural_accumulate, unit.tally);
+    }
+    return status;
+}
+
 template <class F> int natural(fewbits_unit &unit, Direction direction) {
-    if (unit.option > FEWBITS_NEAREST) {
+    if ((unit.option & ~(int{FEWBITS_CODED} | int{FEWBITS_NEAREST})) != 0) {
         return FEWBITS_BAD_ARGUMENT;
+    }
+    if ((unit.option & FEWBITS_CODED) != 0) {
+        return natural_coded<F>(unit, direction);
     }
     if (!fits(unit, F::exponent, 1)) {
         return FEWBITS_BAD_SIZE;

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from fewbits.errors import DecodeError
 
-ABI = 1
+ABI = 2
 SIMD = ("scalar", "avx2")
 
 Bytes = npt.NDArray[np.uint8]
@@ -26,6 +26,13 @@ _REFUSED = {
     BAD_PADDING: "unused bits at the end of a section are not zero",
     BAD_CODE: "a code is not below its bound",
     BAD_SIGN: "a sign is set on a zero or on a value that is not finite",
+    6: "the lengths of a coded section's blocks exceed the section",
+    7: "a coded block is of an unknown kind",
+    8: "a coded block ends before its codes or signs do",
+    9: "bytes are left over at the end of a coded block",
+    10: "a coded block's table of frequencies is impossible",
+    11: "a lane of a coded block starts or ends in an impossible state",
+    12: "an escaped code has a symbol of its own",
 }
 
 MAX_DIMENSIONS, MAX_STAGES, MAX_SECTIONS, MAX_PARAMETERS = 32, 8, 16, 32
@@ -49,6 +56,7 @@ UNIT = np.dtype(
     ]
 )
 NATURAL, CAST, CLEAR, DIVIDE = 1, 2, 3, 4
+CODED = 2  # added to a natural unit's option
 
 
 class Parameter(ctypes.Structure):
@@ -114,6 +122,12 @@ def _load() -> ctypes.CDLL:
         "words": (c_int, [c_uint32 * 4, c_uint64, c_void_p, c_size_t]),
         "pack": (c_int, [c_void_p, c_size_t, c_int, c_void_p, c_size_t]),
         "unpack": (c_int, [c_void_p, c_size_t, c_int, c_uint32, c_void_p, c_size_t]),
+        "coded_size": (c_uint64, [c_uint64, c_uint32, c_int]),
+        "coded_encode": (
+            c_int,
+            [c_void_p, c_void_p, c_size_t, c_uint32, c_void_p, c_size_t, POINTER(c_size_t)],
+        ),
+        "coded_decode": (c_int, [c_void_p, c_size_t, c_uint32, c_void_p, c_void_p, c_size_t]),
         "encode": (c_int, [c_void_p, c_size_t, POINTER(c_size_t)]),
         "decode": (c_int, [c_void_p, c_size_t, POINTER(c_size_t)]),
         "accumulate": (c_int, [c_void_p, c_size_t, POINTER(c_size_t)]),
@@ -197,6 +211,37 @@ def unpack(packed: Bytes, width: int, bound: int, codes: npt.NDArray[np.uint16])
     _checked(status)
 
 
+def coded_size(count: int, bound: int, signed: bool) -> int:
+    """The largest size of a coded section."""
+    return int(_core.fewbits_coded_size(count, bound, signed))
+
+
+def coded_encode(codes: npt.NDArray[np.uint16], signs: Bytes | None, bound: int, out: Bytes) -> int:
+    """Entropy code `codes`, with a packed plane of their signs, into `out`; returns the size."""
+    _expect(codes, np.uint16)
+    _expect_plane(signs, codes.size)
+    written = c_size_t()
+    signs_at = None if signs is None else address(signs)
+    status = _core.fewbits_coded_encode(
+        address(codes), signs_at, codes.size, bound, address(out), out.nbytes, byref(written)
+    )
+    _checked(status)
+    return written.value
+
+
+def coded_decode(
+    data: Bytes, bound: int, codes: npt.NDArray[np.uint16], signs: Bytes | None
+) -> None:
+    """The reverse; `DecodeError` for any other bytes."""
+    _expect(codes, np.uint16)
+    _expect_plane(signs, codes.size)
+    signs_at = None if signs is None else address(signs)
+    status = _core.fewbits_coded_decode(
+        address(data), data.nbytes, bound, address(codes), signs_at, codes.size
+    )
+    _checked(status)
+
+
 def run_units(direction: str, table: Array) -> None:
     """Encode, decode or accumulate every unit of a table of `UNIT` rows, in order.
 
@@ -230,6 +275,11 @@ def frame_parse(data: Bytes, max_elements: int) -> tuple[int, Frame, tuple[int, 
 def _expect(array: Array, dtype: type[np.generic]) -> None:
     if array.dtype != dtype:
         raise RuntimeError(f"native code expects {dtype.__name__}, got {array.dtype}")
+
+
+def _expect_plane(signs: Bytes | None, count: int) -> None:
+    if signs is not None and (signs.dtype != np.uint8 or signs.size != (count + 7) // 8):
+        raise RuntimeError(f"{count} signs are not in {signs.size} {signs.dtype}")
 
 
 def _checked(status: int) -> None:

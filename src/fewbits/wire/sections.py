@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from fewbits.coding import bitpack
+from fewbits.coding import bitpack, rans
 from fewbits.errors import DecodeError
 from fewbits.kernels.formats import Format
 
@@ -32,8 +32,8 @@ class Section(ABC):
         """Bytes that the section takes at most."""
 
     @abstractmethod
-    def write(self, values: npt.NDArray[Any], into: Buffer) -> None:
-        """Fill `into`, which has `size` bytes."""
+    def write(self, values: npt.NDArray[Any], into: Buffer) -> int:
+        """Fill the front of `into`, which has `size` bytes; returns how many were needed."""
 
     @abstractmethod
     def read(self, data: Buffer) -> npt.NDArray[Any]:
@@ -58,8 +58,9 @@ class Packed(Section):
     def size(self) -> int:
         return bitpack.packed_size(self.count, self.width)
 
-    def write(self, values: npt.NDArray[np.uint16], into: Buffer) -> None:
+    def write(self, values: npt.NDArray[np.uint16], into: Buffer) -> int:
         bitpack.pack(values, self.width, into)
+        return self.size
 
     def read(self, data: Buffer) -> npt.NDArray[np.uint16]:
         self.check(data.size)
@@ -76,9 +77,45 @@ class Floats(Section):
     def size(self) -> int:
         return self.count * self.format.itemsize
 
-    def write(self, values: npt.NDArray[np.unsignedinteger], into: Buffer) -> None:
+    def write(self, values: npt.NDArray[np.unsignedinteger], into: Buffer) -> int:
         into[:] = values.view(np.uint8)
+        return self.size
 
     def read(self, data: Buffer) -> npt.NDArray[np.unsignedinteger]:
         self.check(data.size)
         return np.frombuffer(data.tobytes(), self.format.bits)
+
+
+@dataclass(frozen=True, slots=True)
+class Coded(Section):
+    """Codes below `bound`, entropy coded; with signs if `signed`, as integers below 0.
+
+    The only kind whose length depends on its values.
+    """
+
+    bound: int
+    signed: bool
+
+    @property
+    def size(self) -> int:
+        return rans.largest_size(self.count, self.bound, self.signed)
+
+    def write(self, values: npt.NDArray[np.int32], into: Buffer) -> int:
+        signs = (values < 0).astype(np.uint8) if self.signed else None
+        data = rans.encode(np.abs(values).astype(np.uint16), self.bound, signs)
+        into[: len(data)] = np.frombuffer(data, np.uint8)
+        return len(data)
+
+    def read(self, data: Buffer) -> npt.NDArray[np.int32]:
+        self.check(data.size)
+        codes, signs = rans.decode(data, self.bound, self.count, self.signed)
+        values = codes.astype(np.int32)
+        return values if signs is None else np.where(signs, -values, values)
+
+    def check(self, length: int) -> None:
+        least = rans.smallest_size(self.count, self.bound)
+        if not least <= length <= self.size:
+            raise DecodeError(
+                f"section {self.name!r} has {length} bytes, "
+                f"{self.count} values need {least} to {self.size}"
+            )

@@ -20,64 +20,6 @@ struct Row {
     size_t total_item() const { return dtype == FEWBITS_FLOAT64 ? 8 : 4; }
 };
 
-Row natural_row(Input &input) {
-    const Planes planes = Planes::read(input);
-    const auto dtype = static_cast<uint8_t>(planes.dtype);
-    return {FEWBITS_NATURAL,
-            dtype,
-            FEWBITS_NEAREST,
-            planes.count,
-            planes.offset,
-            planes.expected_status(),
-            {planes.exponents, planes.signs}};
-}
-
-Row cast_row(Input &input) {
-    const uint8_t control = input.byte();
-    const auto dtype = static_cast<uint8_t>(FEWBITS_FLOAT32 + (control & 3));
-    const auto option = static_cast<uint8_t>(FEWBITS_FLOAT32 + ((control >> 2) & 3));
-    const size_t item = format_of(option).item();
-    const size_t count = input.rest().size() / item;
-    const bool fits = (control & 0xF0) != 0xF0;
-    const ConstBytes bytes = input.rest().first(count * item);
-    Row row = {FEWBITS_CAST, dtype, option, count, control, FEWBITS_OK, {}};
-    row.sections[0].assign(bytes.begin(), bytes.end());
-    if (!fits) {
-        row.sections[control & 1].push_back(0);
-        row.status = FEWBITS_BAD_SIZE;
-    }
-    return row;
-}
-
-Row unknown_row(Input &input) {
-    const uint8_t control = input.byte();
-    Row row = {200, 1, 1, 0, 0, FEWBITS_BAD_ARGUMENT, {}};
-    if ((control & 3) == 1) {
-        row = {FEWBITS_NATURAL, 1, 2, 0, 0, FEWBITS_BAD_ARGUMENT, {}};
-    } else if ((control & 3) == 2) {
-        row = {FEWBITS_CAST, 5, 1, 0, 0, FEWBITS_BAD_ARGUMENT, {}};
-    } else if ((control & 3) == 3) {
-        row = {FEWBITS_NATURAL, 0, 0, 0, 0, FEWBITS_BAD_ARGUMENT, {}};
-    }
-    return row;
-}
-
-std::vector<Row> read_rows(Input &input) {
-    const uint8_t control = input.byte();
-    const size_t count = control % 4;
-    std::vector<Row> rows;
-    ConstBytes rest = input.rest();
-    for (size_t i = 0; i < count; ++i) {
-        const ConstBytes own = rest.subspan(rest.size() / count * i, rest.size() / count);
-        Input part(own.data(), own.size());
-        const int kind = (control >> (2 + 2 * i)) & 3;
-        rows.push_back(kind < 2    ? natural_row(part)
-                       : kind == 2 ? cast_row(part)
-                                   : unknown_row(part));
-    }
-    return rows;
-}
-
 // The rows as native code takes them, with sections and values in memory of exactly their sizes.
 struct Table {
     std::vector<Buffer> sections, values;
@@ -112,6 +54,96 @@ struct Table {
         }
     }
 };
+
+Row natural_row(Input &input) {
+    const Planes planes = Planes::read(input);
+    const auto dtype = static_cast<uint8_t>(planes.dtype);
+    return {FEWBITS_NATURAL,
+            dtype,
+            FEWBITS_NEAREST,
+            planes.count,
+            planes.offset,
+            planes.expected_status(),
+            {planes.exponents, planes.signs}};
+}
+
+// A natural row whose section is coded: arbitrary bytes, or the planes' own with some damage. What
+// decoding must say of them is what one table says.
+Row coded_row(Input &input) {
+    const uint8_t control = input.byte();
+    Planes planes = Planes::read(input);
+    Row row = {FEWBITS_NATURAL,
+               static_cast<uint8_t>(planes.dtype),
+               FEWBITS_CODED,
+               planes.count,
+               planes.offset,
+               FEWBITS_OK,
+               {}};
+    if ((control & 1) != 0 || !planes.sizes_fit) {
+        row.sections[0] = planes.exponents;
+    } else {
+        const auto bound = static_cast<uint32_t>(planes.format.top() + 1);
+        row.sections[0].resize(fewbits_coded_size(planes.count, bound, 1) + 1); // never empty
+        size_t written = 0;
+        REQUIRE(fewbits_coded_encode(planes.codes.data(), planes.signs.data(), planes.count, bound,
+                                     row.sections[0].data(), row.sections[0].size(),
+                                     &written) == FEWBITS_OK);
+        row.sections[0].resize(written);
+        if ((control & 2) != 0 && written > 0) {
+            row.sections[0][control * size_t{7} % written] ^= static_cast<uint8_t>(control >> 2);
+        }
+    }
+    REQUIRE(fewbits_use_simd(FEWBITS_SIMD_SCALAR) == FEWBITS_OK);
+    row.status = Table({row}, false, fewbits_decode).status;
+    return row;
+}
+
+Row cast_row(Input &input) {
+    const uint8_t control = input.byte();
+    const auto dtype = static_cast<uint8_t>(FEWBITS_FLOAT32 + (control & 3));
+    const auto option = static_cast<uint8_t>(FEWBITS_FLOAT32 + ((control >> 2) & 3));
+    const size_t item = format_of(option).item();
+    const size_t count = input.rest().size() / item;
+    const bool fits = (control & 0xF0) != 0xF0;
+    const ConstBytes bytes = input.rest().first(count * item);
+    Row row = {FEWBITS_CAST, dtype, option, count, control, FEWBITS_OK, {}};
+    row.sections[0].assign(bytes.begin(), bytes.end());
+    if (!fits) {
+        row.sections[control & 1].push_back(0);
+        row.status = FEWBITS_BAD_SIZE;
+    }
+    return row;
+}
+
+Row unknown_row(Input &input) {
+    const uint8_t control = input.byte();
+    Row row = {200, 1, 1, 0, 0, FEWBITS_BAD_ARGUMENT, {}};
+    if ((control & 3) == 1) {
+        row = {FEWBITS_NATURAL, 1, 4, 0, 0, FEWBITS_BAD_ARGUMENT, {}};
+    } else if ((control & 3) == 2) {
+        row = {FEWBITS_CAST, 5, 1, 0, 0, FEWBITS_BAD_ARGUMENT, {}};
+    } else if ((control & 3) == 3) {
+        row = {FEWBITS_NATURAL, 0, 0, 0, 0, FEWBITS_BAD_ARGUMENT, {}};
+    }
+    return row;
+}
+
+std::vector<Row> read_rows(Input &input) {
+    const uint8_t control = input.byte();
+    const size_t count = control % 4;
+    std::vector<Row> rows;
+    ConstBytes rest = input.rest();
+    for (size_t i = 0; i < count; ++i) {
+        const ConstBytes own = rest.subspan(rest.size() / count * i, rest.size() / count);
+        Input part(own.data(), own.size());
+        const int kind = (control >> (2 + 2 * i)) & 3;
+        rows.push_back(kind == 0   ? natural_row(part)
+                       : kind == 1 ? coded_row(part)
+                       : kind == 2 ? cast_row(part)
+                                   : unknown_row(part));
+    }
+    return rows;
+}
 
 template <class Total>
 void check_sum(const Buffer &before, const Buffer &terms, const Buffer &after) {

@@ -256,7 +256,7 @@ def test_wrong_plane_sizes_are_a_programming_error(simd: str) -> None:
     unit = Planes(9, FLOAT32).unit(np.zeros(9, np.uint32), FLOAT32)
     for name, value, status in (
         ("dtype", 9, 1),
-        ("option", 2, 1),
+        ("option", 4, 1),
         ("kind", 7, 1),
         ("count", 8, 2),
     ):

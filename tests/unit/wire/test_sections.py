@@ -5,7 +5,7 @@ import pytest
 
 from fewbits import DecodeError
 from fewbits.kernels.formats import FORMATS, Format
-from fewbits.wire.sections import Floats, Packed
+from fewbits.wire.sections import Coded, Floats, Packed
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 100])
@@ -14,7 +14,7 @@ def test_packed_sections_come_back(count: int, width: int, bound: int) -> None:
     section = Packed("codes", count, width=width, bound=bound)
     codes = np.random.default_rng(count).integers(0, bound, count).astype(np.uint16)
     data = np.full(section.size, 0xFF, np.uint8)
-    section.write(codes, data)
+    assert section.write(codes, data) == section.size
     assert np.array_equal(section.read(data), codes)
     assert section.size == -(-count * width // 8)
 
@@ -24,7 +24,7 @@ def test_float_sections_come_back(format: Format) -> None:
     section = Floats("values", 5, format)
     bits = np.arange(5).astype(format.bits)
     data = np.empty(section.size + 1, np.uint8)[1:]
-    section.write(bits, data)
+    assert section.write(bits, data) == section.size
     assert np.array_equal(section.read(data), bits)
     assert section.size == 5 * format.itemsize
 
@@ -44,3 +44,33 @@ def test_codes_above_the_bound_and_padding_are_refused() -> None:
         section.read(np.array([0b101, 0], np.uint8))
     with pytest.raises(DecodeError, match="unused bits"):
         section.read(np.array([0, 0b10], np.uint8))
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 9, 3000, 70_000])
+@pytest.mark.parametrize("bound", [2, 9, 256, 2048])
+@pytest.mark.parametrize("signed", [False, True])
+def test_coded_sections_come_back(count: int, bound: int, signed: bool) -> None:
+    section = Coded("codes", count, bound=bound, signed=signed)
+    rng = np.random.default_rng(count)
+    values = np.minimum(rng.geometric(0.5, count) - 1, bound - 1).astype(np.int32)
+    if signed:
+        values *= rng.choice(np.array([-1, 1], np.int32), count)
+    data = np.empty(section.size, np.uint8)
+    length = section.write(values, data)
+    section.check(length)
+    assert np.array_equal(section.read(data[:length]), values)
+
+
+def test_impossible_lengths_of_coded_sections_are_refused() -> None:
+    section = Coded("codes", 65_540, bound=256, signed=True)
+    assert section.size == 3 + 1 + 65_536 + 8192 + 1 + 4 + 1
+    for length in (0, 8, section.size + 1):
+        message = f"section 'codes' has {length} bytes, 65540 values need 9 to {section.size}"
+        with pytest.raises(DecodeError, match=message):
+            section.check(length)
+        with pytest.raises(DecodeError, match=message):
+            section.read(np.zeros(length, np.uint8))
+    assert section.write(np.zeros(65_540, np.int32), np.empty(section.size, np.uint8)) == 9
+    Coded("codes", 0, bound=2, signed=False).check(0)
+    tiny = Coded("codes", 1, bound=2, signed=False)
+    assert tiny.write(np.ones(1, np.int32), np.empty(tiny.size, np.uint8)) == 2 == tiny.size

@@ -1,0 +1,69 @@
+// Coded sections: codes in blocks of 65,536, each entropy coded with a table of its own. Scratch is
+// on the stack: with the caller's planes 0.1 MB, 0.4 MB where codes are wider than a byte.
+#pragma once
+
+#include "kernels.h"
+
+namespace fewbits {
+
+constexpr size_t kCodedBlock = size_t{1} << 16; // codes
+
+// A section's parameters, which its reader knows beforehand.
+struct CodedShape {
+    uint64_t count;
+    uint32_t bound; // 2 to 65536
+    bool is_signed; // codes that are not 0 have a sign
+
+    bool valid() const { return bound >= 2 && bound <= 65536; }
+    bool wide() const { return bound > 256; } // codes need more than a byte
+    int width() const;                        // bits of the largest code
+    uint64_t blocks() const;
+    uint64_t largest() const;                 // size in bytes that no section exceeds; saturates
+    size_t block_count(uint64_t block) const; // codes in a block
+};
+
+// One block's codes, and one bit for each, its sign, where the section has signs.
+struct CodesIn {
+    size_t count;
+    const uint8_t *bytes;  // the codes, unless the section is wide
+    const uint16_t *words; // the codes, if it is
+    const uint8_t *signs;
+};
+struct CodesOut {
+    size_t count;
+    uint8_t *bytes;  // a wide section needs them too, as scratch
+    uint16_t *words; // only if the section is wide
+    uint8_t *signs;  // packed_size(count, 1) bytes; signs of zeros are 0
+};
+
+// Writes a section block by block. `out` has room for the largest size.
+class CodedWriter {
+  public:
+    CodedWriter(const CodedShape &shape, uint8_t *out);
+    void write(const CodesIn &codes);
+    size_t size() const { return static_cast<size_t>(at_ - out_); }
+
+  private:
+    CodedShape shape_;
+    uint8_t *out_;
+    uint8_t *lengths_;
+    uint8_t *at_;
+    uint64_t blocks_left_;
+};
+
+// Reads a section block by block; any bytes give codes below the bound or an error.
+class CodedReader {
+  public:
+    CodedReader(const CodedShape &shape, ConstBytes data) : shape_(shape), data_(data) {}
+    fewbits_status open(); // checks the lengths of all blocks
+    fewbits_status read(const CodesOut &codes);
+
+  private:
+    CodedShape shape_;
+    ConstBytes data_;
+    const uint8_t *lengths_ = nullptr;
+    size_t at_ = 0;
+    uint64_t blocks_left_ = 0;
+};
+
+} // namespace fewbits

@@ -1,0 +1,371 @@
+r"""Entropy coding: interleaved rANS with a table of frequencies for each block of codes.
+
+A section holds `count` codes below `bound`; if it is signed, every code that is not 0 has a sign.
+Codes come in blocks of 65,536, and each block is coded in the way that fits it: a constant, codes
+of a fixed width, or rANS. Signs are bits without structure and travel as they are.
+
+rANS keeps the symbols of a lane in one number $x \in [2^{15}, 2^{31})$. A symbol with frequency
+$f$ of 4096 whose slots begin at $c$ takes it to
+$$ x' = 4096 \lfloor x / f \rfloor + c + (x \bmod f), $$
+which grows it by $\log_2 (4096 / f)$ bits, and $x'$ gives both back: the slot $x' \bmod 4096$ names
+the symbol. A state that would leave its range first gives up its low 16 bits, a word. Symbol $i$
+belongs to lane $i \bmod N$. Encoding runs from the last symbol to the first, so that decoding
+reads forwards.
+
+`reference_encode` and `reference_decode` are the specification; native code gives the same bytes,
+and refuses what they refuse.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fewbits import _native
+from fewbits.errors import DecodeError
+from fewbits.kernels import reference
+from fewbits.kernels.native import packed_size
+
+Codes = npt.NDArray[np.uint16]
+Signs = npt.NDArray[np.uint8]
+
+BLOCK = 1 << 16
+RAW, CONSTANT, RANS = 0, 1, 2  # RANS + k has 4 << k lanes
+LANE_KINDS = 5
+TOTAL = 4096
+LOW, HIGH = 1 << 15, 1 << 31
+ESCAPE = 255  # the symbol of rare codes where codes are wider than a byte
+WINDOW = 254  # codes that have a symbol of their own there, 0 apart
+LARGEST_CLASS = 12
+
+__all__ = ["decode", "encode", "largest_size", "reference_decode", "reference_encode"]
+
+
+def largest_size(count: int, bound: int, signed: bool) -> int:
+    """Bytes that no section of this kind exceeds."""
+    _check_bound(bound)
+    return _native.coded_size(count, bound, signed)
+
+
+def smallest_size(count: int, bound: int) -> int:
+    """Bytes that every section of this kind has: a constant block takes three."""
+    last = min(3, 1 + packed_size((count - 1) % BLOCK + 1, _width(bound)))
+    return 6 * ((count - 1) // BLOCK) + last if count else 0
+
+
+def encode(codes: Codes, bound: int, signs: Signs | None = None) -> bytes:
+    """The section of codes below `bound`; `signs` holds a 0 or 1 for each, ignored on zeros."""
+    _check_bound(bound)
+    if codes.size and int(codes.max()) >= bound:
+        raise ValueError(f"code {int(codes.max())} is not below {bound}")
+    if signs is not None and signs.size != codes.size:
+        raise ValueError(f"{codes.size} codes cannot have {signs.size} signs")
+    out = np.empty(_native.coded_size(codes.size, bound, signs is not None), np.uint8)
+    plane = None if signs is None else np.packbits(signs, bitorder="little")
+    return out[: _native.coded_encode(codes, plane, bound, out)].tobytes()
+
+
+def decode(
+    data: bytes | _native.Bytes, bound: int, count: int, signed: bool
+) -> tuple[Codes, Signs | None]:
+    """The codes and signs in a section; `DecodeError` for bytes that are none."""
+    _check_bound(bound)
+    codes = np.empty(count, np.uint16)
+    plane = np.empty(packed_size(count, 1), np.uint8) if signed else None
+    _native.coded_decode(np.frombuffer(data, np.uint8), bound, codes, plane)
+    if plane is None:
+        return codes, None
+    return codes, np.unpackbits(plane, count=count, bitorder="little")
+
+
+def _check_bound(bound: int) -> None:
+    if not 2 <= bound <= 1 << 16:
+        raise ValueError(f"codes have a bound from 2 to 65536, got {bound}")
+
+
+def _width(bound: int) -> int:
+    return (bound - 1).bit_length()
+
+
+# ---- what a writer chooses ----
+
+
+def lanes_kind(count: int) -> int:
+    """More lanes are faster. Each costs about three bytes: one per 512 codes is one percent."""
+    return min((count // 4096).bit_length(), 3)
+
+
+def normalised(histogram: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Frequencies that add up to 4096, at least 1 for each symbol that occurs (two or more do)."""
+    share = histogram * TOTAL // histogram.sum()
+    frequencies = np.where(histogram > 0, np.maximum(share, 1), 0)
+    missing = TOTAL - int(frequencies.sum())
+    if missing > 0:
+        frequencies[histogram.argmax()] += missing
+    for _ in range(-missing):
+        frequencies[frequencies.argmax()] -= 1
+    return frequencies
+
+
+def best_base(codes: Codes, bound: int) -> int:
+    """The first of the windows of 254 codes that hold most of the codes that are not 0."""
+    counts = np.bincount(codes, minlength=bound)
+    counts[0] = 0
+    below = np.concatenate([[0], np.cumsum(counts)])
+    held = below[1 + WINDOW :] - below[1:-WINDOW]  # from base 1 on
+    return 1 + int(held.argmax())
+
+
+# ---- bit strings ----
+
+
+class _BitString:
+    """Numbers of some bits each, least significant bit first."""
+
+    def __init__(self) -> None:
+        self.value, self.bits = 0, 0
+
+    def put(self, value: int, width: int) -> None:
+        self.value |= value << self.bits
+        self.bits += width
+
+    def to_bytes(self) -> bytes:
+        return self.value.to_bytes((self.bits + 7) // 8, "little")
+
+
+class _Source:
+    """A block's bytes; whoever asks for more than there are is refused."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    def take(self, size: int) -> bytes:
+        if len(self.data) - self.at < size:
+            raise DecodeError("a coded block ends before its codes or signs do")
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+    def number(self, size: int) -> int:
+        return int.from_bytes(self.take(size), "little")
+
+
+class _BitSource:
+    """Numbers from a block's bytes, taken byte by byte as they are needed."""
+
+    def __init__(self, source: _Source) -> None:
+        self.source, self.value, self.bits = source, 0, 0
+
+    def take(self, width: int) -> int:
+        while self.bits < width:
+            self.value |= self.source.number(1) << self.bits
+            self.bits += 8
+        value = self.value & ((1 << width) - 1)
+        self.value >>= width
+        self.bits -= width
+        return value
+
+
+# ---- the reference: writing ----
+
+
+def reference_encode(codes: Codes, bound: int, signs: Signs | None = None) -> bytes:
+    """The section of `codes`, by definition."""
+    blocks = []
+    for start in range(0, codes.size, BLOCK):
+        piece = slice(start, start + BLOCK)
+        blocks.append(_block(codes[piece], bound, None if signs is None else signs[piece]))
+    lengths = [len(block).to_bytes(3, "little") for block in blocks[:-1]]
+    return b"".join(lengths + blocks)
+
+
+def _block(codes: Codes, bound: int, signs: Signs | None) -> bytes:
+    raw = reference.pack(codes, _width(bound)).tobytes()
+    if (codes == codes[0]).all():
+        coded = bytes([CONSTANT]) + int(codes[0]).to_bytes(2, "little")
+        shorter = len(coded) <= 1 + len(raw)
+    else:
+        coded = _rans_body(codes, bound)
+        shorter = len(coded) < 1 + len(raw)
+    block = coded if shorter else bytes([RAW]) + raw
+    if signs is None:
+        return block
+    return block + np.packbits(signs[codes != 0], bitorder="little").tobytes()
+
+
+def _rans_body(codes: Codes, bound: int) -> bytes:
+    symbols, head, escapes = codes.astype(np.int64), b"", b""
+    if bound > 256:
+        base = best_base(codes, bound)
+        escaped = (codes != 0) & ((symbols < base) | (symbols >= base + WINDOW))
+        symbols = np.where(codes == 0, 0, np.where(escaped, ESCAPE, symbols - base + 1))
+        head = base.to_bytes(2, "little")
+        escapes = reference.pack(codes[escaped], _width(bound)).tobytes()
+    frequencies = normalised(np.bincount(symbols, minlength=256))
+    kind = lanes_kind(codes.size)
+    states, words = _encode_symbols(symbols, frequencies, 4 << kind)
+    return b"".join(
+        [
+            bytes([RANS + kind]),
+            head,
+            _table(frequencies),
+            np.array(states, "<u4").tobytes(),
+            np.array(words, "<u2").tobytes(),
+            escapes,
+        ]
+    )
+
+
+def _table(frequencies: npt.NDArray[np.int64]) -> bytes:
+    used = np.flatnonzero(frequencies)
+    first, last = int(used[0]), int(used[-1])
+    bits = _BitString()
+    bits.put(first, 8)
+    bits.put(last, 8)
+    for frequency in frequencies[first : last + 1].tolist():
+        number = frequency.bit_length()
+        bits.put(number, 4)
+        if number > 1:
+            bits.put(frequency - (1 << (number - 1)), number - 1)
+    return bits.to_bytes()
+
+
+def _encode_symbols(
+    symbols: npt.NDArray[np.int64], frequencies: npt.NDArray[np.int64], lanes: int
+) -> tuple[list[int], list[int]]:
+    """States and words, in the order in which decoding wants them."""
+    first = (np.cumsum(frequencies) - frequencies).tolist()
+    shares = frequencies.tolist()
+    states, words = [LOW] * lanes, []
+    for i in range(symbols.size - 1, -1, -1):
+        symbol = int(symbols[i])
+        f, x = shares[symbol], states[i % lanes]
+        if x >= f << 19:
+            words.append(x & 0xFFFF)
+            x >>= 16
+        states[i % lanes] = (x // f) * TOTAL + first[symbol] + x % f
+    return states, words[::-1]
+
+
+# ---- the reference: reading ----
+
+
+class _Table(NamedTuple):
+    """For each slot: its symbol, the symbol's frequency, and the slot's place in the symbol."""
+
+    symbols: list[int]
+    frequencies: list[int]
+    places: list[int]
+
+
+def reference_decode(
+    data: bytes, bound: int, count: int, signed: bool
+) -> tuple[Codes, Signs | None]:
+    """The codes and signs in a section, by definition; refuses all other bytes."""
+    if count == 0:
+        if data:
+            raise DecodeError("bytes are left over at the end of a coded block")
+        return np.empty(0, np.uint16), np.empty(0, np.uint8) if signed else None
+    blocks = -(-count // BLOCK)
+    at = 3 * (blocks - 1)
+    lengths = [int.from_bytes(data[3 * i : 3 * i + 3], "little") for i in range(blocks - 1)]
+    if at + sum(lengths) > len(data):
+        raise DecodeError("the lengths of a coded section's blocks exceed the section")
+    pieces = []
+    for number, length in enumerate([*lengths, len(data)]):
+        codes = min(BLOCK, count - number * BLOCK)
+        pieces.append(_read_block(data[at : at + length], bound, codes, signed))
+        at += length
+    codes_of = np.concatenate([codes for codes, _ in pieces])
+    return codes_of, np.concatenate([signs for _, signs in pieces]) if signed else None
+
+
+def _read_block(data: bytes, bound: int, count: int, signed: bool) -> tuple[Codes, Signs]:
+    source = _Source(data)
+    kind = source.number(1)
+    if kind >= RANS + LANE_KINDS:
+        raise DecodeError("a coded block is of an unknown kind")
+    if kind == RAW:
+        codes = _read_packed(source, bound, count)
+    elif kind == CONSTANT:
+        code = source.number(2)
+        if code >= bound:
+            raise DecodeError("a code is not below its bound")
+        codes = np.full(count, code, np.uint16)
+    else:
+        codes = _read_rans(source, bound, count, 4 << (kind - RANS))
+    signs = np.zeros(count, np.uint8)
+    nonzero = int(np.count_nonzero(codes))
+    joined = source.take(packed_size(nonzero, 1)) if signed else b""
+    if source.at < len(data):
+        raise DecodeError("bytes are left over at the end of a coded block")
+    if signed:
+        signs[codes != 0] = reference.unpack(np.frombuffer(joined, np.uint8), 1, 2, nonzero)
+    return codes, signs
+
+
+def _read_packed(source: _Source, bound: int, count: int) -> Codes:
+    packed = np.frombuffer(source.take(packed_size(count, _width(bound))), np.uint8)
+    return reference.unpack(packed, _width(bound), bound, count)
+
+
+def _read_rans(source: _Source, bound: int, count: int, lanes: int) -> Codes:
+    base, allowed = 0, range(bound)
+    if bound > 256:
+        base = source.number(2)
+        if not 1 <= base < bound:
+            raise DecodeError(_BAD_TABLE)
+        allowed = range(min(bound - base + 1, ESCAPE))
+    table = _read_table(source, allowed, escape=bound > 256)
+    states = np.frombuffer(source.take(4 * lanes), "<u4").tolist()
+    if not all(LOW <= state < HIGH for state in states):
+        raise DecodeError(_BAD_STATE)
+    symbols = _decode_symbols(source, table, states, count)
+    if any(state != LOW for state in states):
+        raise DecodeError(_BAD_STATE)
+    if bound <= 256:
+        return symbols
+    escaped = _read_packed(source, bound, int((symbols == ESCAPE).sum()))
+    offsets = escaped.astype(np.int64) - base
+    if ((escaped == 0) | ((offsets >= 0) & (offsets < WINDOW))).any():
+        raise DecodeError("an escaped code has a symbol of its own")
+    codes = np.where(symbols == 0, 0, symbols.astype(np.int64) + base - 1).astype(np.uint16)
+    codes[symbols == ESCAPE] = escaped
+    return codes
+
+
+_BAD_TABLE = "a coded block's table of frequencies is impossible"
+_BAD_STATE = "a lane of a coded block starts or ends in an impossible state"
+
+
+def _read_table(source: _Source, allowed: range, escape: bool) -> _Table:
+    bits = _BitSource(source)
+    first, last = bits.take(8), bits.take(8)
+    table = _Table([], [], [])
+    for symbol in range(first, last + 1):
+        number = bits.take(4)
+        if number > LARGEST_CLASS or (number == 0 and symbol in (first, last)):
+            raise DecodeError(_BAD_TABLE)
+        if number == 0:
+            continue
+        frequency = (1 << (number - 1)) + bits.take(number - 1)
+        known = symbol in allowed or (escape and symbol == ESCAPE)
+        if not known or len(table.symbols) + frequency > TOTAL:
+            raise DecodeError(_BAD_TABLE)
+        table.symbols.extend([symbol] * frequency)
+        table.frequencies.extend([frequency] * frequency)
+        table.places.extend(range(frequency))
+    if len(table.symbols) != TOTAL or bits.value != 0:
+        raise DecodeError(_BAD_TABLE)
+    return table
+
+
+def _decode_symbols(source: _Source, table: _Table, states: list[int], count: int) -> Codes:
+    """Takes `states` back to where encoding began."""
+    symbols = np.empty(count, np.uint16)
+    for i in range(count):
+        lane = i % len(states)
+        slot = states[lane] % TOTAL
+        x = table.frequencies[slot] * (states[lane] // TOTAL) + table.places[slot]
+        states[lane] = x << 16 | source.number(2) if x < LOW else x
+        symbols[i] = table.symbols[slot]
+    return symbols

@@ -1,0 +1,484 @@
+"""Entropy coding: the reference's bytes from every table, near the entropy, and safe to read."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cases import mixed_bits
+from fewbits import DecodeError, _native
+from fewbits.coding import bitpack, rans
+from fewbits.kernels import reference, units
+from fewbits.kernels.formats import FORMATS, Format
+from fewbits.rng import Rng
+
+BOUNDS = (2, 3, 4, 17, 200, 256, 257, 300, 2048, 40_000, 65_536)
+EDGES = (1023, 1024, 2049, 4095, 4096, 8191, 8193, 16_383, 16_385)
+Draw = Callable[[np.random.Generator, int, int], np.ndarray]
+
+DRAWS: dict[str, Draw] = {
+    "uniform": lambda rng, n, bound: rng.integers(0, bound, n),
+    "geometric": lambda rng, n, bound: np.minimum(rng.geometric(0.4, n) - 1, bound - 1),
+    "crowded": lambda rng, n, bound: np.clip(rng.normal(bound / 2, 3, n), 0, bound - 1),
+    "two": lambda rng, n, bound: (bound - 1) * (rng.random(n) < 0.3),
+    "skewed": lambda rng, n, bound: (rng.random(n) < 2 / max(n, 4)) * (bound // 2),
+    "constant": lambda rng, n, bound: np.full(n, bound - 1),
+    "zeros": lambda rng, n, bound: np.zeros(n),
+    "strays": lambda rng, n, bound: np.where(
+        rng.random(n) < 0.1, rng.integers(0, bound, n), bound // 2
+    ),
+}
+draws = pytest.mark.parametrize("draw", DRAWS)
+
+
+def codes_of(draw: str, n: int, bound: int, seed: int = 0) -> np.ndarray:
+    return DRAWS[draw](np.random.default_rng([seed, n, bound]), n, bound).astype(np.uint16)
+
+
+def signs_of(n: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng([seed, n, 7]).integers(0, 2, n).astype(np.uint8)
+
+
+def both_tables() -> Iterator[str]:
+    before = _native.simd()
+    try:
+        for name in _native.SIMD:
+            with contextlib.suppress(ValueError):  # the same table twice where there is but one
+                _native.use_simd(name)
+            yield name
+    finally:
+        _native.use_simd(before)
+
+
+def check(codes: np.ndarray, bound: int, signs: np.ndarray | None) -> bytes:
+    """Every table writes the reference's bytes and reads them back; the reference does too."""
+    expected = rans.reference_encode(codes, bound, signs)
+    signed = signs is not None
+    assert len(expected) <= rans.largest_size(codes.size, bound, signed)
+    assert len(expected) >= rans.smallest_size(codes.size, bound)
+    readers = [rans.reference_decode(expected, bound, codes.size, signed)]
+    for _ in both_tables():
+        assert rans.encode(codes, bound, signs) == expected
+        readers.append(rans.decode(expected, bound, codes.size, signed))
+    for found, found_signs in readers:
+        assert np.array_equal(found, codes)
+        assert signed == (found_signs is not None)
+        if signs is not None:
+            assert np.array_equal(found_signs, signs * (codes != 0))
+    return expected
+
+
+def verdict(decode: Callable[..., tuple[np.ndarray, np.ndarray | None]], *given: object) -> object:
+    try:
+        codes, signs = decode(*given)
+    except DecodeError as error:
+        return str(error)
+    return codes.tolist(), None if signs is None else signs.tolist()
+
+
+def agree(data: bytes, bound: int, count: int, signed: bool) -> object:
+    """What the reference makes of bytes, after every table has made the same."""
+    given = data, bound, count, signed
+    expected = verdict(rans.reference_decode, *given)
+    for _ in both_tables():
+        assert verdict(rans.decode, *given) == expected
+    return expected
+
+
+@draws
+@pytest.mark.parametrize("bound", [2, 3, 200, 256, 300, 65_536])
+def test_every_short_length(draw: str, bound: int) -> None:
+    for n in range(301):
+        if n < 40 or n % 7 == bound % 7:
+            codes = codes_of(draw, n, bound)
+            check(codes, bound, signs_of(n) if n % 2 else None)
+
+
+@draws
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_every_bound(draw: str, bound: int) -> None:
+    for n in (2, 33, 1000):
+        codes = codes_of(draw, n, bound, seed=1)
+        for signs in (None, signs_of(n)):
+            check(codes, bound, signs)
+
+
+@pytest.mark.parametrize("n", EDGES)
+@pytest.mark.parametrize(("draw", "bound"), [("geometric", 256), ("crowded", 2048), ("two", 3)])
+def test_where_the_number_of_lanes_changes(draw: str, bound: int, n: int) -> None:
+    data = check(codes_of(draw, n, bound), bound, signs_of(n))
+    assert data[0] == rans.RANS + rans.lanes_kind(n)
+
+
+@pytest.mark.parametrize("n", [65_535, 65_536, 65_537, 131_077])
+@pytest.mark.parametrize(("draw", "bound"), [("crowded", 256), ("strays", 256), ("strays", 2048)])
+def test_where_a_block_ends(draw: str, bound: int, n: int) -> None:
+    check(codes_of(draw, n, bound), bound, signs_of(n))
+
+
+def test_blocks_choose_their_own_kind() -> None:
+    """A constant, a crowded, a uniform and a short block in one section."""
+    parts = [codes_of(draw, rans.BLOCK, 256) for draw in ("constant", "crowded", "uniform")]
+    data = check(np.concatenate([*parts, codes_of("uniform", 3, 256)]), 256, None)
+    at, kinds = 9, []
+    for i in range(3):
+        kinds.append(data[at])
+        at += int.from_bytes(data[3 * i : 3 * i + 3], "little")
+    assert [*kinds, data[at]] == [rans.CONSTANT, rans.RANS + 3, rans.RAW, rans.RAW]
+    assert len(data) - at == 4
+
+
+def test_a_crowd_that_moves_on_is_counted_right() -> None:
+    """Vectors count where the first symbols crowd; later ones may be anywhere."""
+    rng = np.random.default_rng(2)
+    n = 12_000
+    for second in (3, 100, 255):
+        first = rng.integers(0, 5, n)
+        last = np.where(rng.random(n) < 0.5, second, rng.integers(0, 256, n))
+        check(np.concatenate([first, last]).astype(np.uint16), 256, None)
+
+
+def test_the_most_and_the_least_frequent_symbols() -> None:
+    codes = np.zeros(rans.BLOCK, np.uint16)
+    codes[777] = 255
+    assert len(check(codes, 256, None)) < 1500  # the table has 256 entries, nearly all empty
+    every = np.concatenate([np.arange(256), np.full(40_000, 9)]).astype(np.uint16)
+    check(every, 256, signs_of(every.size))
+
+
+def test_normalising_takes_from_the_most_frequent() -> None:
+    histogram = np.zeros(256, np.int64)
+    histogram[:3] = 5000, 4999, 1
+    assert rans.normalised(histogram)[:3].tolist() == [2048, 2047, 1]
+    histogram[3:100] = 1
+    frequencies = rans.normalised(histogram)
+    assert frequencies.sum() == 4096
+    assert frequencies[2:100].tolist() == [1] * 98
+    assert frequencies[0] - frequencies[1] in (0, 1)
+
+
+def test_the_window_is_the_first_of_the_fullest() -> None:
+    codes = np.array([5, 5, 900, 901, 700], np.uint16)
+    assert rans.best_base(codes, 1000) == 901 - 253
+    assert rans.best_base(np.array([1, 999], np.uint16), 1000) == 1
+    assert rans.best_base(np.array([999, 999], np.uint16), 1000) == 999 - 253
+
+
+def entropy(codes: np.ndarray) -> float:
+    """Bits that an order-0 coder of `codes` needs at least."""
+    counts = np.unique(codes, return_counts=True)[1]
+    return float(-(counts * np.log2(counts / codes.size)).sum())
+
+
+def gaussian_exponents(n: int) -> tuple[np.ndarray, np.ndarray]:
+    values = np.random.default_rng(3).standard_normal(n).astype(np.float32).view(np.uint32)
+    result = reference.natural(values, FORMATS[0], Rng.from_seed(3))
+    return result.exponents, result.signs.astype(np.uint8)
+
+
+def test_sizes_are_near_the_entropy() -> None:
+    for n, factor, more in ((1 << 20, 1.01, 0), (10_000, 1.03, 64)):
+        codes, signs = gaussian_exponents(n)
+        bits = entropy(codes)
+        assert 8 * len(rans.encode(codes, 256)) <= factor * bits + 8 * more
+        assert 8 * len(rans.encode(codes, 256, signs)) <= factor * (bits + n) + 8 * more
+
+
+def test_what_cannot_be_coded_costs_a_byte_a_block() -> None:
+    codes = codes_of("uniform", 2 * rans.BLOCK, 65_536)
+    assert len(rans.encode(codes, 65_536)) == rans.largest_size(codes.size, 65_536, False)
+    assert rans.largest_size(codes.size, 65_536, False) == 3 + 2 * (1 + 2 * rans.BLOCK)
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+@pytest.mark.parametrize("signed", [False, True])
+def test_largest_sizes(bound: int, signed: bool) -> None:
+    width = (bound - 1).bit_length()
+    for count in (0, 1, 7, 8, 9, 65_535, 65_536, 65_537, 3 * 65_536 + 5):
+        total = 3 * max(-(-count // rans.BLOCK) - 1, 0)
+        for start in range(0, count, rans.BLOCK):
+            n = min(rans.BLOCK, count - start)
+            total += 1 + bitpack.packed_size(n, width) + signed * bitpack.packed_size(n, 1)
+        assert rans.largest_size(count, bound, signed) == total
+    assert rans.largest_size(2**63, bound, signed) == 2**64 - 1
+
+
+def test_calls_that_make_no_sense() -> None:
+    codes = np.array([3], np.uint16)
+    for bound in (0, 1, 65_537):
+        with pytest.raises(ValueError, match="bound from 2 to 65536"):
+            rans.encode(codes, bound)
+        with pytest.raises(ValueError, match="bound from 2 to 65536"):
+            rans.decode(b"", bound, 0, False)
+        with pytest.raises(RuntimeError, match="status 1"):
+            _native.coded_decode(np.zeros(0, np.uint8), bound, codes, None)
+    with pytest.raises(ValueError, match="code 3 is not below 3"):
+        rans.encode(codes, 3)
+    with pytest.raises(ValueError, match="1 codes cannot have 2 signs"):
+        rans.encode(codes, 4, np.zeros(2, np.uint8))
+    room = np.zeros(rans.largest_size(1, 4, False), np.uint8)
+    with pytest.raises(RuntimeError, match="status 2"):
+        _native.coded_encode(codes, None, 4, room[:-1])
+    with pytest.raises(RuntimeError, match="status 1"):
+        _native.coded_encode(codes, None, 3, np.zeros(99, np.uint8))
+    with pytest.raises(RuntimeError, match="are not in"):
+        _native.coded_encode(codes, np.zeros(2, np.uint8), 4, room)
+
+
+# ---- bytes that nobody wrote ----
+
+SMALL = {
+    "empty": (0, 256, "zeros", True),
+    "raw": (9, 200, "uniform", True),
+    "raw wide": (9, 300, "uniform", True),
+    "constant": (11, 200, "constant", True),
+    "constant wide": (11, 40_000, "constant", False),
+    "rans": (150, 200, "crowded", True),
+    "rans unsigned": (150, 256, "geometric", False),
+    "rans, escapes": (230, 2048, "strays", True),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_every_flipped_bit(name: str) -> None:
+    """Each is refused or gives other values, and all readers agree which."""
+    n, bound, draw, signed = SMALL[name]
+    codes, signs = codes_of(draw, n, bound), signs_of(n) if signed else None
+    data = rans.encode(codes, bound, signs)
+    good = agree(data, bound, n, signed)
+    assert not isinstance(good, str)
+    for bit in range(8 * len(data)):
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << bit % 8
+        assert agree(bytes(damaged), bound, n, signed) != good
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_every_other_length(name: str) -> None:
+    n, bound, draw, signed = SMALL[name]
+    data = rans.encode(codes_of(draw, n, bound), bound, signs_of(n) if signed else None)
+    for size in range(len(data)):
+        assert isinstance(agree(data[:size], bound, n, signed), str)
+    for more in (b"\0", b"\xff", bytes(16), b"\xff" * 80):
+        assert "left over" in str(agree(data + more, bound, n, signed))
+    if not name.startswith("constant"):  # which any number of codes can be
+        assert isinstance(agree(data, bound, n + 1, signed), str)
+
+
+@pytest.mark.parametrize("n", [5000, 20_000, 70_000])
+def test_damaged_bytes_of_many_lanes(n: int) -> None:
+    codes, signs = codes_of("geometric", n, 256), signs_of(n)
+    data = rans.encode(codes, 256, signs)
+    good = agree(data, 256, n, True)
+    rng = np.random.default_rng(n)
+    for _ in range(6):
+        damaged = bytearray(data)
+        damaged[rng.integers(len(data))] ^= 1 << rng.integers(8)
+        assert agree(bytes(damaged), 256, n, True) != good
+    for size in (len(data) - 1, len(data) // 2, 200):
+        assert isinstance(agree(data[:size], 256, n, True), str)
+
+
+def table_of(*frequencies: int, first: int = 1, last: int | None = None) -> bytes:
+    bits = rans._BitString()
+    bits.put(first, 8)
+    bits.put(first + len(frequencies) - 1 if last is None else last, 8)
+    for frequency in frequencies:
+        bits.put(frequency.bit_length(), 4)
+        if frequency > 1:
+            bits.put(frequency - (1 << (frequency.bit_length() - 1)), frequency.bit_length() - 1)
+    return bits.to_bytes()
+
+
+STATES = np.full(4, rans.LOW, "<u4").tobytes()
+
+
+def test_a_block_by_hand() -> None:
+    """Lanes that start where they end: slot 0 of f = 4095 takes x to 8 * 4095 and needs a word."""
+    data = bytes([rans.RANS]) + table_of(4095, 1) + STATES
+    assert "ends before" in str(agree(data, 256, 4, False))
+    assert "impossible state" in str(agree(data + bytes(8), 256, 4, False))
+    # Half of the slots each: decoding halves a state, so twice the last one is a state of symbol 1.
+    halves = bytes([rans.RANS]) + table_of(2048, 2048)
+    states = np.full(4, 2 * rans.LOW, "<u4").tobytes()
+    assert agree(halves + states, 256, 4, False) == ([1, 1, 1, 1], None)
+    assert agree(halves + states + b"\x0a", 256, 4, True) == ([1, 1, 1, 1], [0, 1, 0, 1])
+    assert "unused bits" in str(agree(halves + states + b"\x10", 256, 4, True))
+    assert "impossible state" in str(agree(halves + states, 256, 3, False))
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (table_of(4095), "table"),
+        (table_of(4096), "table"),  # one symbol is a constant's business
+        (table_of(2048, 2047), "table"),
+        (table_of(2048, 2049), "table"),
+        (table_of(4095, 4095), "table"),
+        (table_of(0, 2048, 2048), "table"),
+        (table_of(2048, 2048, 0), "table"),
+        (table_of(2048, 2048, first=9), "table"),  # above the bound of 10
+        (table_of(2048, 2048, first=200, last=100), "table"),
+        (table_of(first=5, last=255), "ends before"),
+        (bytes([1, 2, 0xCD]) + bytes(40), "table"),  # class 13
+        (table_of(2048, 2048)[:-1] + bytes([table_of(2048, 2048)[-1] | 0x80]), "table"),
+        (b"", "ends before"),
+        (b"\x01", "ends before"),
+    ],
+)
+def test_hostile_tables(table: bytes, message: str) -> None:
+    more = b"" if message == "ends before" else STATES + bytes(40)
+    assert message in str(agree(bytes([rans.RANS]) + table + more, 10, 4, False))
+
+
+def test_hostile_states_kinds_codes_and_lengths() -> None:
+    halves = table_of(2048, 2048)
+    for state in (0, rans.LOW - 1, rans.HIGH, 2**32 - 1):
+        states = np.array([rans.LOW, state, rans.LOW, rans.LOW], "<u4").tobytes()
+        data = bytes([rans.RANS]) + halves + states + bytes(40)
+        assert "impossible state" in str(agree(data, 256, 4, False))
+    # Two that would end well: a word makes up for a state of 0, and halving for one too large.
+    zero = np.zeros(4, "<u4").tobytes() + np.full(4, 0x8000, "<u2").tobytes()
+    assert "impossible state" in str(agree(bytes([rans.RANS]) + halves + zero, 256, 4, False))
+    large = np.full(4, rans.HIGH, "<u4").tobytes()
+    assert "impossible state" in str(agree(bytes([rans.RANS]) + halves + large, 256, 64, False))
+    fair = np.full(4, rans.HIGH // 2, "<u4").tobytes()
+    assert agree(bytes([rans.RANS]) + halves + fair, 256, 60, False) == ([1] * 60, None)
+    for kind in (7, 8, 128, 255):
+        assert "unknown kind" in str(agree(bytes([kind]) + bytes(400), 256, 4, False))
+    for bound in (9, 300):
+        code = bound.to_bytes(2, "little")
+        assert "not below" in str(agree(bytes([rans.CONSTANT]) + code, bound, 4, False))
+    assert "not below" in str(agree(bytes([rans.RAW, 10, 0]), 10, 2, False))
+    assert "unused bits" in str(agree(bytes([rans.RAW, 1, 0x80]), 10, 3, False))
+    for first in (b"\xff\xff\xff", b"\x04\0\0"):
+        assert "lengths" in str(agree(first + bytes([1, 5, 0]), 256, 65_537, False))
+    assert "ends before" in str(agree(b"\x03\0\0" + bytes([1, 5, 0]), 256, 65_537, False))
+    for size in (0, 2):
+        assert "lengths" in str(agree(bytes(size), 256, 65_537, False))
+
+
+def test_hostile_escapes() -> None:
+    """All four symbols are escapes; their codes must not be ones that have a symbol."""
+    table = table_of(2048, 2048, first=254)
+    states = np.full(4, 2 * rans.LOW + 2048, "<u4").tobytes()
+
+    def section(base: int, escaped: list[int]) -> bytes:
+        packed = reference.pack(np.array(escaped, np.uint16), 11).tobytes()
+        return bytes([rans.RANS]) + base.to_bytes(2, "little") + table + states + packed
+
+    assert agree(section(10, [1, 9, 264, 2000]), 2001, 4, False) == ([1, 9, 264, 2000], None)
+    for code in (0, 10, 263):
+        assert "symbol of its own" in str(agree(section(10, [1, code, 9, 9]), 2001, 4, False))
+    assert "not below" in str(agree(section(10, [1, 2, 3, 2001]), 2001, 4, False))
+    for base in (0, 2001, 65_535):
+        assert "table" in str(agree(section(base, [1, 2, 3, 4]), 2001, 4, False))
+    # Symbol 254 of base 1748 would be code 2001.
+    assert "table" in str(agree(section(1748, [1, 2, 3, 4]), 2001, 4, False))
+    assert agree(section(1747, [1, 2, 3, 4]), 2001, 4, False) == ([1, 2, 3, 4], None)
+
+
+@given(st.data())
+def test_any_bytes_decode_as_the_reference_says(data: st.DataObject) -> None:
+    bound = data.draw(st.sampled_from(BOUNDS))
+    count = data.draw(st.integers(0, 40))
+    signed = data.draw(st.booleans())
+    kind = data.draw(st.integers(0, 8))
+    agree(bytes([kind]) + data.draw(st.binary(max_size=80)), bound, count, signed)
+
+
+@given(st.data())
+def test_any_codes_come_back(data: st.DataObject) -> None:
+    bound = data.draw(st.integers(2, 65_536))
+    small = st.integers(0, min(bound - 1, 3))
+    codes = data.draw(st.lists(st.one_of(small, small, st.integers(0, bound - 1)), max_size=200))
+    check(np.array(codes, np.uint16), bound, signs_of(len(codes)) if len(codes) % 2 else None)
+
+
+# ---- natural units with coded exponents ----
+
+formats = pytest.mark.parametrize("format", FORMATS, ids=lambda format: format.name)
+RNG = Rng.from_seed(11)
+
+
+def unit_of(values: np.ndarray, format: Format, option: int, parts: list[np.ndarray]) -> np.ndarray:
+    table = units.new_table(1)
+    units.set_kernel(table[0], (units.NATURAL, option), format, values.size)
+    table["values"], table["first"], table["key"] = _native.address(values), 5, np.void(RNG.key)
+    for number, part in enumerate(parts):
+        table["sections"][0][number] = _native.address(part)
+        table["sizes"][0][number] = part.size
+    return table
+
+
+def coded(values: np.ndarray, format: Format, option: int) -> tuple[np.ndarray, units.Tally]:
+    room = np.full(rans.largest_size(values.size, format.top_code + 1, True) + 8, 0xA5, np.uint8)
+    table = unit_of(values, format, option, [room[:-8]])
+    tally = units.run("encode", table)
+    assert (room[-8:] == 0xA5).all()
+    return room[: int(table["sizes"][0][0])].copy(), tally
+
+
+@formats
+@pytest.mark.parametrize("rounding", [0, 1])
+def test_coded_units_decode_to_what_packed_ones_do(
+    simd: str, format: Format, rounding: int
+) -> None:
+    for n in (0, 1, 2, 31, 33, 300, 5000, 65_536, 65_537, 70_001):
+        values = mixed_bits(format, n, seed=n, rare=0.004)
+        result = reference.natural(values, format, None if rounding else RNG, 5)
+        section, tally = coded(values, format, _native.CODED + rounding)
+        assert tally == (result.saturated, result.nonfinite)
+        signs = result.signs.astype(np.uint8)
+        if n <= 5000:
+            assert section.tobytes() == rans.reference_encode(
+                result.exponents, format.top_code + 1, signs
+            )
+        decoded = np.empty(n, format.bits)
+        found = units.run("decode", unit_of(decoded, format, _native.CODED, [section]))
+        assert found.nonfinite == result.nonfinite
+        expected = reference.natural_bits(result.exponents, result.signs, format)
+        assert np.array_equal(decoded, expected)
+        totals = np.random.default_rng(n).standard_normal(n)
+        totals = totals.astype(np.float64 if format.itemsize == 8 else np.float32)
+        with np.errstate(invalid="ignore"):
+            sums = totals + reference.to_float64(expected, format).astype(totals.dtype)
+        units.run("accumulate", unit_of(totals, format, _native.CODED + 1, [section]))
+        assert np.array_equal(totals, sums, equal_nan=True)
+
+
+@formats
+def test_a_coded_nan_has_no_sign(simd: str, format: Format) -> None:
+    for n in (1, 40, 5000):
+        exponents = np.full(n, format.top_code, np.uint16)
+        exponents[1:] = format.bias
+        for sign in (0, 1):
+            signs = np.zeros(n, np.uint8)
+            signs[0] = sign
+            section = np.frombuffer(rans.encode(exponents, format.top_code + 1, signs), np.uint8)
+            for direction in ("decode", "accumulate"):
+                out = np.zeros(n, np.float64)
+                table = unit_of(out, format, _native.CODED, [section])
+                if sign:
+                    with pytest.raises(DecodeError, match="a sign is set"):
+                        units.run(direction, table)
+                else:
+                    assert units.run(direction, table).nonfinite == 1
+
+
+@formats
+def test_coded_units_of_wrong_sizes(simd: str, format: Format) -> None:
+    values = mixed_bits(format, 50, seed=1)
+    room = np.zeros(rans.largest_size(50, format.top_code + 1, True), np.uint8)
+    for parts in ([room[:-1]], [room, room[:1]]):
+        with pytest.raises(RuntimeError, match="status 2"):
+            units.run("encode", unit_of(values, format, _native.CODED, parts))
+    with pytest.raises(RuntimeError, match="status 1"):
+        units.run("encode", unit_of(values, format, 4, [room]))
+    section, _ = coded(values, format, _native.CODED)
+    for wrong in (section[:-1], np.append(section, np.uint8(0))):
+        with pytest.raises(DecodeError):
+            units.run("decode", unit_of(values, format, _native.CODED, [wrong]))
