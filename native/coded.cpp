@@ -141,6 +141,9 @@ fewbits_status read_table(ConstBytes data, uint32_t symbols, uint32_t escape,
             continue;
         }
         const uint32_t frequency = (1u << (number - 1)) + bits.take(number - 1);
+        if (bits.short_of_bits()) {
+            return FEWBITS_CODED_SHORT;
+        }
         if (sum + frequency > kRansTotal || (symbol >= symbols && symbol != escape)) {
             return FEWBITS_CODED_TABLE;
         }

@@ -22,17 +22,19 @@ Bytes = npt.NDArray[np.uint8]
 Array = npt.NDArray[Any]
 
 OK, BAD_PADDING, BAD_CODE, BAD_SIGN = 0, 3, 4, 5
+CODED_LENGTHS, CODED_KIND, CODED_SHORT, CODED_LONG = 6, 7, 8, 9
+CODED_TABLE, CODED_STATE, CODED_ESCAPE = 10, 11, 12
 _REFUSED = {
     BAD_PADDING: "unused bits at the end of a section are not zero",
     BAD_CODE: "a code is not below its bound",
     BAD_SIGN: "a sign is set on a zero or on a value that is not finite",
-    6: "the lengths of a coded section's blocks exceed the section",
-    7: "a coded block is of an unknown kind",
-    8: "a coded block ends before its codes or signs do",
-    9: "bytes are left over at the end of a coded block",
-    10: "a coded block's table of frequencies is impossible",
-    11: "a lane of a coded block starts or ends in an impossible state",
-    12: "an escaped code has a symbol of its own",
+    CODED_LENGTHS: "the lengths of a coded section's blocks exceed the section",
+    CODED_KIND: "a coded block is of an unknown kind",
+    CODED_SHORT: "a coded block ends before its codes or signs do",
+    CODED_LONG: "bytes are left over at the end of a coded block",
+    CODED_TABLE: "a coded block's table of frequencies is impossible",
+    CODED_STATE: "a lane of a coded block starts or ends in an impossible state",
+    CODED_ESCAPE: "an escaped code has a symbol of its own",
 }
 
 MAX_DIMENSIONS, MAX_STAGES, MAX_SECTIONS, MAX_PARAMETERS = 32, 8, 16, 32

@@ -327,6 +327,7 @@ def test_a_block_by_hand() -> None:
         (table_of(2048, 2048)[:-1] + bytes([table_of(2048, 2048)[-1] | 0x80]), "table"),
         (b"", "ends before"),
         (b"\x01", "ends before"),
+        (b"\x02\x02\x06", "ends before"),  # in the middle of a frequency
     ],
 )
 def test_hostile_tables(table: bytes, message: str) -> None:
