@@ -12,14 +12,11 @@ import math
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent))  # an isolated Python leaves it out
+from coded_by_hand import Bytes, coded, need
+
 MAX_DIMENSIONS, MAX_STAGES, MAX_SECTIONS, MAX_PARAMETERS = 32, 8, 16, 32
 MAX_ELEMENTS, CHECKSUM_SIZE = 2**28, 4
-
-
-def need(holds: object, message: str) -> None:
-    """The only way in which this program refuses."""
-    if not holds:
-        raise ValueError(message)
 
 
 class Reader:
@@ -132,14 +129,7 @@ def parse(data: bytes) -> tuple[Format, bool, list[int], list[tuple[int, Paramet
 def packed(section: bytes, width: int, count: int) -> list[int]:
     """Section 4.1. Every operator so far has a bound of 2^width, which no code can break."""
     need(len(section) == (count * width + 7) // 8, "a section has the wrong length")
-    codes, pending, bits, at = [], 0, 0, 0
-    for _ in range(count):
-        while bits < width:
-            pending, bits, at = pending | section[at] << bits, bits + 8, at + 1
-        codes.append(pending % (1 << width))
-        pending, bits = pending >> width, bits - width
-    need(pending == 0, "padding is not zero")
-    return codes
+    return Bytes(section).packed(width, count)
 
 
 def floats(section: bytes, format: Format, count: int) -> list[int]:
@@ -159,10 +149,13 @@ def cast(sections: list[bytes], sent: Format, format: Format, count: int) -> lis
     return result
 
 
-def natural(sections: list[bytes], format: Format, count: int) -> list[int]:
+def natural(sections: list[bytes], format: Format, count: int, entropy: bool) -> list[int]:
     """Section 5.3."""
-    need(len(sections) == 2, "wrong number of sections")
-    codes, signs = packed(sections[0], format.exponent, count), packed(sections[1], 1, count)
+    need(len(sections) == (1 if entropy else 2), "wrong number of sections")
+    if entropy:
+        codes, signs = coded(sections[0], format.top + 1, True, count)
+    else:
+        codes, signs = packed(sections[0], format.exponent, count), packed(sections[1], 1, count)
     pairs = list(zip(codes, signs, strict=True))
     need(all(0 < code < format.top for code, sign in pairs if sign), "a sign on zero or on NaN")
     powers = [code << format.mantissa | sign * format.sign for code, sign in pairs]
@@ -176,11 +169,15 @@ def decode(data: bytes) -> tuple[str, Format, list[int], list[int]]:
     ((code, parameters),) = stages
     need(code in (1, 2, 3, 4), "unknown operator")
     spec, count = ["identity", "float16", "bfloat16", "natural"][code - 1], math.prod(shape)
-    if parameters:
-        need(code == 4 and parameters == {0: (1, 1)}, "unknown parameter, type or choice")
-        spec += ":rounding=nearest"
+    names = {0: "rounding=nearest", 1: "coder=rans"} if code == 4 else {}
+    need(parameters.keys() <= names.keys(), "unknown parameter")
+    need(all(own == (1, 1) for own in parameters.values()), "unknown type or choice")
+    spec += ":" * bool(parameters) + ",".join(names[number] for number in parameters)
     sent = {1: format, 2: FLOAT16, 3: BFLOAT16}.get(code)
-    bits = cast(sections, sent, format, count) if sent else natural(sections, format, count)
+    if sent:
+        bits = cast(sections, sent, format, count)
+    else:
+        bits = natural(sections, format, count, 1 in parameters)
     some = any(value & format.infinity == format.infinity for value in bits)
     need(some == nonfinite, "the flag for values that are not finite is wrong")
     return spec, format, shape, bits

@@ -520,56 +520,45 @@ uint64_t CodedShape::largest() const {
         return uint64_t{1} + packed_size(codes, width()) + (is_signed ? packed_size(codes, 1) : 0);
     };
     const uint64_t before = blocks() - 1;
-    return before * (kLengthSize + block_size(kCodedBlock)) + block_size(block_count(before));
-}
-
-CodedWriter::CodedWriter(const CodedShape &shape, uint8_t *out)
-    : shape_(shape), out_(out), lengths_(out), at_(out), blocks_left_(shape.blocks()) {
-    if (blocks_left_ > 0) {
-        at_ += kLengthSize * (blocks_left_ - 1);
-    }
+    return before * (kLengthSize + block_size(kCodedBlock)) + kLengthSize +
+           block_size(block_count(before));
 }
 
 void CodedWriter::write(const CodesIn &codes) {
-    uint8_t *const end = write_block(shape_, codes, at_);
-    if (--blocks_left_ > 0) {
-        const auto length = static_cast<uint32_t>(end - at_);
-        std::memcpy(lengths_, &length, kLengthSize);
-        lengths_ += kLengthSize;
-    }
+    uint8_t *const block = at_ + kLengthSize;
+    uint8_t *const end = write_block(shape_, codes, block);
+    const auto length = static_cast<uint32_t>(end - block);
+    std::memcpy(at_, &length, kLengthSize);
     at_ = end;
 }
 
 fewbits_status CodedReader::open() {
-    blocks_left_ = shape_.blocks();
-    if (blocks_left_ == 0) {
-        return data_.empty() ? FEWBITS_OK : FEWBITS_CODED_LONG;
+    size_t at = 0;
+    for (uint64_t left = shape_.blocks(); left > 0; --left) { // ends with the data, if not before
+        if (data_.size() - at < kLengthSize) {
+            return FEWBITS_CODED_LENGTHS;
+        }
+        const size_t length = length_at(at);
+        at += kLengthSize;
+        if (length > data_.size() - at) {
+            return FEWBITS_CODED_LENGTHS;
+        }
+        at += length;
     }
-    if ((blocks_left_ - 1) > data_.size() / kLengthSize) {
-        return FEWBITS_CODED_LENGTHS;
-    }
-    lengths_ = data_.data();
-    at_ = kLengthSize * static_cast<size_t>(blocks_left_ - 1);
-    uint64_t sum = at_; // less than 2^24 for each three bytes: no overflow
-    for (size_t i = 0; i + 1 < blocks_left_; ++i) {
-        uint32_t length = 0;
-        std::memcpy(&length, lengths_ + kLengthSize * i, kLengthSize);
-        sum += length;
-    }
-    return sum <= data_.size() ? FEWBITS_OK : FEWBITS_CODED_LENGTHS;
+    return at == data_.size() ? FEWBITS_OK : FEWBITS_CODED_LENGTHS;
 }
 
 fewbits_status CodedReader::read(const CodesOut &codes) {
-    size_t length = data_.size() - at_;
-    if (--blocks_left_ > 0) {
-        uint32_t stored = 0;
-        std::memcpy(&stored, lengths_, kLengthSize);
-        lengths_ += kLengthSize;
-        length = stored;
-    }
-    const ConstBytes block = data_.subspan(at_, length);
-    at_ += length;
+    const size_t length = length_at(at_);
+    const ConstBytes block = data_.subspan(at_ + kLengthSize, length);
+    at_ += kLengthSize + length;
     return read_block(shape_, block, codes);
+}
+
+size_t CodedReader::length_at(size_t at) const {
+    uint32_t length = 0;
+    std::memcpy(&length, data_.data() + at, kLengthSize);
+    return length;
 }
 
 } // namespace fewbits

@@ -39,16 +39,14 @@ struct CodesOut {
 // Writes a section block by block. `out` has room for the largest size.
 class CodedWriter {
   public:
-    CodedWriter(const CodedShape &shape, uint8_t *out);
+    CodedWriter(const CodedShape &shape, uint8_t *out) : shape_(shape), out_(out), at_(out) {}
     void write(const CodesIn &codes);
     size_t size() const { return static_cast<size_t>(at_ - out_); }
 
   private:
     CodedShape shape_;
     uint8_t *out_;
-    uint8_t *lengths_;
     uint8_t *at_;
-    uint64_t blocks_left_;
 };
 
 // Reads a section block by block; any bytes give codes below the bound or an error.
@@ -61,9 +59,9 @@ class CodedReader {
   private:
     CodedShape shape_;
     ConstBytes data_;
-    const uint8_t *lengths_ = nullptr;
     size_t at_ = 0;
-    uint64_t blocks_left_ = 0;
+
+    size_t length_at(size_t at) const;
 };
 
 } // namespace fewbits

@@ -35,7 +35,7 @@ enum fewbits_status {
     FEWBITS_BAD_CODE = 4,    /* a code is not below the section's bound */
     FEWBITS_BAD_SIGN = 5,    /* a sign bit is set on a zero or on a non-finite value */
 
-    FEWBITS_CODED_LENGTHS = 6, /* the lengths of a coded section's blocks exceed the section */
+    FEWBITS_CODED_LENGTHS = 6, /* the lengths of a coded section's blocks do not fill the section */
     FEWBITS_CODED_KIND = 7,    /* a block of an unknown kind */
     FEWBITS_CODED_SHORT = 8,   /* a block ends before its codes or signs do */
     FEWBITS_CODED_LONG = 9,    /* bytes are left over at the end of a block or section */

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fewbits import Operator, Rng, _native
+from fewbits.coding import rans
 from fewbits.kernels import reference
 from fewbits.kernels.formats import BFLOAT16, FLOAT16, FLOAT64, FORMATS, Bits, Format
 from fewbits.operators.bfloat16 import Bfloat16
@@ -38,6 +39,12 @@ def natural(bits: Bits, format: Format, rng: Rng | None) -> Sections:
     codes = reference.natural(bits, format, rng)
     planes = (codes.exponents, format.exponent), (codes.signs, 1)
     return tuple(reference.pack(plane, width).tobytes() for plane, width in planes)
+
+
+def coded(bits: Bits, format: Format, rng: Rng | None) -> Sections:
+    codes = reference.natural(bits, format, rng)
+    exponents, signs = codes.exponents.astype(np.uint16), codes.signs.astype(np.uint8)
+    return (rans.reference_encode(exponents, format.top_code + 1, signs),)
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,7 @@ CASES = (
     ),
     Case(Natural(), natural, lambda format: 4 / 3, within=0.03, stochastic=True),
     Case(Natural("nearest"), lambda bits, format, rng: natural(bits, format, None), lambda _: 1.5),
+    Case(Natural(coder="rans"), coded, lambda format: 4 / 3, within=0.03, stochastic=True),
 )
 ROWS = [(case, format) for case in CASES for format in FORMATS]
 ROW_IDS = [f"{case.id}-{format.name}" for case, format in ROWS]

@@ -10,7 +10,7 @@
 
 from importlib.metadata import version
 
-from fewbits.codec import FrameInfo, compress, decompress, inspect
+from fewbits.codec import FrameInfo, compress, decompress, inspect, largest_frame
 from fewbits.core.guarantee import Guarantee
 from fewbits.core.operator import Operator
 from fewbits.errors import (
@@ -48,5 +48,6 @@ __all__ = [
     "compress",
     "decompress",
     "inspect",
+    "largest_frame",
     "operator",
 ]

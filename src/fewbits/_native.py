@@ -28,7 +28,7 @@ _REFUSED = {
     BAD_PADDING: "unused bits at the end of a section are not zero",
     BAD_CODE: "a code is not below its bound",
     BAD_SIGN: "a sign is set on a zero or on a value that is not finite",
-    CODED_LENGTHS: "the lengths of a coded section's blocks exceed the section",
+    CODED_LENGTHS: "the lengths of a coded section's blocks do not fill the section",
     CODED_KIND: "a coded block is of an unknown kind",
     CODED_SHORT: "a coded block ends before its codes or signs do",
     CODED_LONG: "bytes are left over at the end of a coded block",

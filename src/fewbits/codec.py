@@ -3,7 +3,6 @@
 import ctypes
 import math
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -20,7 +19,6 @@ from fewbits.kernels.units import Tally
 from fewbits.rng import Rng
 from fewbits.wire import frame as wire
 from fewbits.wire.frame import CHECKSUM_SIZE, Header, Parsed
-from fewbits.wire.sections import Section
 
 MAX_ELEMENTS = 2**28
 _HUGE = 1 << 21  # bytes from which huge pages pay
@@ -69,10 +67,11 @@ def compress(
 
     Without a `seed` the rounding draws fresh entropy. The same seed gives the same bytes, so never
     use one seed for two vectors whose results are averaged: their errors would not cancel. With
-    `out`, a writable buffer with room for the largest frame (`operator(spec).most_bits`), the frame
-    is written there and the filled part is returned as a `memoryview`; otherwise it is `bytes`. NaN
-    and infinity raise `EncodeError` unless `nonfinite="carry"`. `threads=None` uses the processors
-    that the process may use; the bytes never depend on it.
+    `out`, a writable buffer of at least `largest_frame(x, operator)` bytes, the frame is written
+    there and the filled part is returned as a `memoryview` (with `coder=rans` the bytes behind it
+    are scratch); otherwise it is `bytes`. NaN and infinity raise `EncodeError` unless
+    `nonfinite="carry"`. `threads=None` uses the processors that the process may use; the bytes
+    never depend on it.
 
     >>> import numpy as np, fewbits
     >>> frame = fewbits.compress(np.float32([1.0, -2.0, 0.0]), "natural", seed=7)
@@ -83,15 +82,8 @@ def compress(
         raise SpecError(f"nonfinite must be 'raise' or 'carry', got {nonfinite!r}")
     chosen = registry.operator(operator)
     values, shape = vector.from_array(x)
-    if len(shape) > wire.MAX_DIMENSIONS:
-        raise EncodeError(
-            f"{len(shape)} dimensions, at most {wire.MAX_DIMENSIONS} are supported: reshape first"
-        )
-    layout = chosen.layout(values.count, values.format)
-    largest = tuple(section.size for section in layout)
-    header = Header(values.format, shape, (chosen.stage,), largest)
-    room = len(header.encode()) + sum(largest) + CHECKSUM_SIZE
-    result, buffer = _new_bytes(room) if out is None else _output(out, room, layout)
+    header, room = _largest(chosen, values, shape)
+    result, buffer = _new_bytes(room) if out is None else _output(out, room, chosen)
     rng = Rng.fresh() if seed is None else Rng.from_seed(seed)
     tally, size = _write(buffer, header, chosen, values, rng.fork(0), threads=_threads(threads))
     if tally.nonfinite and nonfinite == "raise":
@@ -107,6 +99,16 @@ def compress(
             stacklevel=2,
         )
     return result if size == room else result[:size]
+
+
+def largest_frame(x: object, operator: str | Operator) -> int:
+    """How many bytes a frame of `x`, or of any vector of its shape and dtype, has at most.
+
+    >>> import numpy as np, fewbits
+    >>> buffer = bytearray(fewbits.largest_frame(np.zeros(1000, np.float32), "natural:coder=rans"))
+    """
+    values, shape = vector.from_array(x)
+    return _largest(registry.operator(operator), values, shape)[1]
 
 
 def decompress(
@@ -169,6 +171,18 @@ def inspect(frame: Any, *, max_elements: int = 2**62) -> FrameInfo:
         bits_per_value=8 * size / elements if elements else math.nan,
         ratio=elements * header.format.itemsize / size,
     )
+
+
+def _largest(chosen: Operator, values: Vector, shape: tuple[int, ...]) -> tuple[Header, int]:
+    """The header of the largest frame, and that frame's size."""
+    if len(shape) > wire.MAX_DIMENSIONS:
+        raise EncodeError(
+            f"{len(shape)} dimensions, at most {wire.MAX_DIMENSIONS} are supported: reshape first"
+        )
+    layout = chosen.layout(values.count, values.format)
+    lengths = tuple(section.size for section in layout)
+    header = Header(values.format, shape, (chosen.stage,), lengths)
+    return header, len(header.encode()) + sum(lengths) + CHECKSUM_SIZE
 
 
 def _write(
@@ -242,7 +256,7 @@ def _input(frame: Any) -> _native.Bytes:
     return np.frombuffer(view.cast("B"), np.uint8) if view.nbytes else np.empty(0, np.uint8)
 
 
-def _output(out: Any, size: int, layout: Sequence[Section]) -> tuple[memoryview, _native.Bytes]:
+def _output(out: Any, size: int, chosen: Operator) -> tuple[memoryview, _native.Bytes]:
     try:
         view = memoryview(out).cast("B")
     except (TypeError, ValueError, BufferError):
@@ -252,8 +266,7 @@ def _output(out: Any, size: int, layout: Sequence[Section]) -> tuple[memoryview,
     if view.readonly:
         raise SpecError("out must be writable")
     if view.nbytes < size:
-        needs = "may need" if any(section.varies for section in layout) else "needs"
-        raise SpecError(f"out has {view.nbytes} bytes, the frame {needs} {size}")
+        raise SpecError(f"out has {view.nbytes} bytes, {chosen} may need {size}: largest_frame()")
     filled = view[:size]
     return filled, np.frombuffer(filled, np.uint8)
 

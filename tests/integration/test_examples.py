@@ -22,7 +22,14 @@ EXAMPLES = ROOT / "examples"
 DECODER = EXAMPLES / "decode_by_hand.py"
 GOOD = ROOT / "tests" / "golden" / "good"
 BAD = ROOT / "tests" / "golden" / "bad"
-SPECS = ("identity", "float16", "bfloat16", "natural", "natural:rounding=nearest")
+SPECS = (
+    "identity",
+    "float16",
+    "bfloat16",
+    "natural",
+    "natural:rounding=nearest",
+    "natural:coder=rans",
+)
 
 
 def run(script: Path, *arguments: str | Path, isolated: bool = False) -> str:
@@ -66,7 +73,7 @@ def changed(frame: bytes, at: int, *values: int) -> bytes:
 
 def test_every_example_has_a_test() -> None:
     training = {"ddp.py", "ddp_grad_scaler.py", "ddp_lightning.py"}
-    known = {"decode_by_hand.py", "vector_to_bytes.py"} | training
+    known = {"coded_by_hand.py", "decode_by_hand.py", "vector_to_bytes.py"} | training
     assert {path.name for path in EXAMPLES.glob("*.py")} == known
 
 
@@ -75,8 +82,9 @@ def test_vector_to_bytes_prints_the_sizes() -> None:
     assert shown.startswith("4,000,000 bytes became 1,125,033\n")
 
 
-def test_the_second_decoder_has_at_most_200_lines_and_imports_only_small_modules() -> None:
-    text = DECODER.read_text()
+@pytest.mark.parametrize("name", ["coded_by_hand.py", "decode_by_hand.py"])
+def test_the_second_decoder_has_files_of_at_most_200_lines_and_few_imports(name: str) -> None:
+    text = (EXAMPLES / name).read_text()
     imports = [line for line in text.splitlines() if line.startswith(("import ", "from "))]
     assert len(text.splitlines()) <= 200
     assert not any(

@@ -30,6 +30,8 @@ Codes = npt.NDArray[np.uint16]
 Signs = npt.NDArray[np.uint8]
 
 BLOCK = 1 << 16
+LENGTH_SIZE = 3  # bytes before each block
+UNFILLED = "the lengths of a coded section's blocks do not fill the section"
 RAW, CONSTANT, RANS = 0, 1, 2  # RANS + k has 4 << k lanes
 LANE_KINDS = 5
 TOTAL = 4096
@@ -48,9 +50,9 @@ def largest_size(count: int, bound: int, signed: bool) -> int:
 
 
 def smallest_size(count: int, bound: int) -> int:
-    """Bytes that every section of this kind has: a constant block takes three."""
+    """Bytes that every section of this kind has: a constant block takes six with its length."""
     last = min(3, 1 + packed_size((count - 1) % BLOCK + 1, _width(bound)))
-    return 6 * ((count - 1) // BLOCK) + last if count else 0
+    return 6 * ((count - 1) // BLOCK) + LENGTH_SIZE + last if count else 0
 
 
 def encode(codes: Codes, bound: int, signs: Signs | None = None) -> bytes:
@@ -174,8 +176,7 @@ def reference_encode(codes: Codes, bound: int, signs: Signs | None = None) -> by
     for start in range(0, codes.size, BLOCK):
         piece = slice(start, start + BLOCK)
         blocks.append(_block(codes[piece], bound, None if signs is None else signs[piece]))
-    lengths = [len(block).to_bytes(3, "little") for block in blocks[:-1]]
-    return b"".join(lengths + blocks)
+    return b"".join(len(block).to_bytes(LENGTH_SIZE, "little") + block for block in blocks)
 
 
 def _block(codes: Codes, bound: int, signs: Signs | None) -> bytes:
@@ -261,22 +262,21 @@ def reference_decode(
     data: bytes, bound: int, count: int, signed: bool
 ) -> tuple[Codes, Signs | None]:
     """The codes and signs in a section, by definition; refuses all other bytes."""
-    if count == 0:
-        if data:
-            raise DecodeError("bytes are left over at the end of a coded block")
-        return np.empty(0, np.uint16), np.empty(0, np.uint8) if signed else None
-    blocks = -(-count // BLOCK)
-    at = 3 * (blocks - 1)
-    lengths = [int.from_bytes(data[3 * i : 3 * i + 3], "little") for i in range(blocks - 1)]
-    if at + sum(lengths) > len(data):
-        raise DecodeError("the lengths of a coded section's blocks exceed the section")
-    pieces = []
-    for number, length in enumerate([*lengths, len(data)]):
-        codes = min(BLOCK, count - number * BLOCK)
-        pieces.append(_read_block(data[at : at + length], bound, codes, signed))
-        at += length
-    codes_of = np.concatenate([codes for codes, _ in pieces])
-    return codes_of, np.concatenate([signs for _, signs in pieces]) if signed else None
+    at, blocks = 0, []
+    for _ in range(0, count, BLOCK):
+        start = at + LENGTH_SIZE
+        at = start + int.from_bytes(data[at:start], "little")
+        blocks.append(data[start:at])
+        if start > len(data) or at > len(data):
+            raise DecodeError(UNFILLED)
+    if at != len(data):
+        raise DecodeError(UNFILLED)
+    codes, signs = [np.empty(0, np.uint16)], [np.empty(0, np.uint8)]
+    for number, block in enumerate(blocks):
+        own, marks = _read_block(block, bound, min(BLOCK, count - number * BLOCK), signed)
+        codes.append(own)
+        signs.append(marks)
+    return np.concatenate(codes), np.concatenate(signs) if signed else None
 
 
 def _read_block(data: bytes, bound: int, count: int, signed: bool) -> tuple[Codes, Signs]:

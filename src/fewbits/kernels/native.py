@@ -6,12 +6,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fewbits import _native
+from fewbits.errors import DecodeError
 from fewbits.kernels import parallel, units
 from fewbits.kernels.formats import Bits, Format
-from fewbits.kernels.units import CAST, NATURAL, NO_KEY, Direction, Tally
+from fewbits.kernels.units import CAST, CODED, NATURAL, NO_KEY, Direction, Table, Tally
 from fewbits.rng import Rng
 
 Bytes = _native.Bytes
+LENGTH_SIZE = 3  # bytes before each block of a coded section
 
 
 def packed_size(count: int, width: int) -> int:
@@ -54,11 +56,50 @@ def natural_accumulate(
     planes: tuple[Bytes, Bytes], format: Format, totals: npt.NDArray[Any], *, threads: int = 1
 ) -> Tally:
     """Add the decoded vector to `totals`: float64 for float64, otherwise float32."""
-    expected = np.float64 if format.itemsize == 8 else np.float32
-    if totals.dtype != expected:
-        raise RuntimeError(f"{format.name} is summed in {expected.__name__}, got {totals.dtype}")
+    _check_totals(format, totals)
     sections = _planes(planes, format)
     return _sliced("accumulate", totals, format, (NATURAL, 0), sections, NO_KEY, threads)
+
+
+def coded_encode(
+    bits: Bits, format: Format, rng: Rng | None, section: Bytes, *, threads: int = 1
+) -> tuple[Tally, int]:
+    """Round to powers of two and write the entropy-coded section; its size beside the tally.
+
+    Blocks do not depend on each other: every thread writes where the largest blocks before its own
+    would end, and then all move together.
+    """
+    option = CODED | int(rng is None)
+    key = NO_KEY if rng is None else rng.key
+    bound = format.top_code + 1
+
+    def work(piece: slice) -> tuple[Tally, Bytes]:
+        start, end = (_native.coded_size(at, bound, True) for at in (piece.start, piece.stop))
+        row = _coded_row(bits[piece], format, option, section[start:end])
+        row["first"], row["key"] = piece.start, np.void(key)
+        tally = units.run("encode", row)
+        return tally, section[start : start + int(row[0]["sizes"][0])]
+
+    written = parallel.run(work, bits.size, threads)
+    size = 0
+    for _, part in written:
+        if _native.address(part) != _native.address(section) + size:
+            section[size : size + part.size] = part
+        size += part.size
+    return units.total([tally for tally, _ in written]), size
+
+
+def coded_decode(section: Bytes, format: Format, out: Bits, *, threads: int = 1) -> Tally:
+    """Read the entropy-coded section into `out`."""
+    return _coded("decode", section, format, out, threads)
+
+
+def coded_accumulate(
+    section: Bytes, format: Format, totals: npt.NDArray[Any], *, threads: int = 1
+) -> Tally:
+    """Add the decoded vector to `totals`: float64 for float64, otherwise float32."""
+    _check_totals(format, totals)
+    return _coded("accumulate", section, format, totals, threads)
 
 
 def cast(bits: Bits, source: Format, target: Format, out: Bits, *, threads: int = 1) -> Tally:
@@ -67,6 +108,46 @@ def cast(bits: Bits, source: Format, target: Format, out: Bits, *, threads: int 
         raise RuntimeError(f"cannot cast {bits.size} {bits.dtype} to {out.size} {out.dtype}")
     sections = ((out.view(np.uint8), 8 * target.itemsize),)
     return _sliced("encode", bits, source, (CAST, target.code), sections, NO_KEY, threads)
+
+
+def _coded(
+    direction: Direction, section: Bytes, format: Format, values: npt.NDArray[Any], threads: int
+) -> Tally:
+    pieces = parallel.slices(values.size, threads)
+    starts = _block_starts(section, [piece.start // parallel.GRAIN for piece in pieces])
+
+    def work(number: int) -> Tally:
+        part = section[starts[number] : starts[number + 1]]
+        return units.run(direction, _coded_row(values[pieces[number]], format, CODED, part))
+
+    return units.total(parallel.each(work, len(pieces)))
+
+
+def _coded_row(values: npt.NDArray[Any], format: Format, option: int, section: Bytes) -> Table:
+    table = units.new_table(1)
+    units.set_kernel(table[0], (NATURAL, option), format, values.size)
+    units.set_sections(table[0], _native.address(section), [section.size])
+    table["values"] = _native.address(values)
+    return table
+
+
+def _block_starts(section: Bytes, blocks: list[int]) -> list[int]:
+    """Where these blocks begin in a coded section, and where the section ends."""
+    starts, at, wanted = [], 0, set(blocks)
+    for block in range(max(blocks) + 1):
+        if block in wanted:
+            starts.append(at)
+        length = section[at : at + LENGTH_SIZE]
+        at += LENGTH_SIZE + int.from_bytes(length.tobytes(), "little")
+        if at > section.size and block < max(blocks):
+            raise DecodeError("the lengths of a coded section's blocks exceed the section")
+    return [*starts, section.size]
+
+
+def _check_totals(format: Format, totals: npt.NDArray[Any]) -> None:
+    expected = np.float64 if format.itemsize == 8 else np.float32
+    if totals.dtype != expected:
+        raise RuntimeError(f"{format.name} is summed in {expected.__name__}, got {totals.dtype}")
 
 
 def _planes(planes: tuple[Bytes, Bytes], format: Format) -> tuple[tuple[Bytes, int], ...]:

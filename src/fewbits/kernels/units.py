@@ -17,6 +17,7 @@ Table = npt.NDArray[Any]
 Direction = Literal["encode", "decode", "accumulate"]
 NATURAL, CAST = _native.NATURAL, _native.CAST
 CLEAR, DIVIDE = _native.CLEAR, _native.DIVIDE
+CODED = 2  # added to the option of NATURAL: one section, entropy coded
 NO_KEY = bytes(16)
 
 

@@ -93,6 +93,8 @@ class Coded(Section):
     The only kind whose length depends on its values.
     """
 
+    varies: ClassVar[bool] = True
+
     bound: int
     signed: bool
 

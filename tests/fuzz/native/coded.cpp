@@ -111,7 +111,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     shape.count = is_long ? wished * 7 % kMostCodes : wished % 600;
     const ConstBytes rest = input.rest();
     if ((control & 16) == 0) {
-        const Result result = decode_by_both(shape, rest, change);
+        std::vector<uint8_t> section(rest.begin(), rest.end());
+        if ((control & 32) == 0) { // one block, of the right length
+            const uint8_t length[] = {static_cast<uint8_t>(rest.size()),
+                                      static_cast<uint8_t>(rest.size() >> 8),
+                                      static_cast<uint8_t>(rest.size() >> 16)};
+            section.insert(section.begin(), length, length + 3);
+        }
+        const Result result = decode_by_both(shape, section, change);
         if (result.status == FEWBITS_OK) {
             check_round_trip(shape, result);
         }

@@ -63,14 +63,14 @@ def test_coded_sections_come_back(count: int, bound: int, signed: bool) -> None:
 
 def test_impossible_lengths_of_coded_sections_are_refused() -> None:
     section = Coded("codes", 65_540, bound=256, signed=True)
-    assert section.size == 3 + 1 + 65_536 + 8192 + 1 + 4 + 1
-    for length in (0, 8, section.size + 1):
-        message = f"section 'codes' has {length} bytes, 65540 values need 9 to {section.size}"
+    assert section.size == 3 + 1 + 65_536 + 8192 + 3 + 1 + 4 + 1
+    for length in (0, 11, section.size + 1):
+        message = f"section 'codes' has {length} bytes, 65540 values need 12 to {section.size}"
         with pytest.raises(DecodeError, match=message):
             section.check(length)
         with pytest.raises(DecodeError, match=message):
             section.read(np.zeros(length, np.uint8))
-    assert section.write(np.zeros(65_540, np.int32), np.empty(section.size, np.uint8)) == 9
+    assert section.write(np.zeros(65_540, np.int32), np.empty(section.size, np.uint8)) == 12
     Coded("codes", 0, bound=2, signed=False).check(0)
     tiny = Coded("codes", 1, bound=2, signed=False)
-    assert tiny.write(np.ones(1, np.int32), np.empty(tiny.size, np.uint8)) == 2 == tiny.size
+    assert tiny.write(np.ones(1, np.int32), np.empty(tiny.size, np.uint8)) == 5 == tiny.size
