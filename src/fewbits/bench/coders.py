@@ -1,0 +1,186 @@
+"""The entropy coders that are compared: ours, and what packages from PyPI offer.
+
+Each gets the symbols in the type that it takes, ready before the clock starts, works in one thread
+and returns a message from which the symbols can be had when their number is known. What a coder
+needs besides, such as a table of frequencies, is part of the message and of the time.
+"""
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fewbits import _native
+from fewbits.bench.workload import Bytes, expect
+from fewbits.kernels.formats import FLOAT32
+
+OURS = "fewbits rans"
+BOUND = FLOAT32.top_code + 1  # of the symbols
+
+Symbols = npt.NDArray[Any]
+Message = Any  # whatever has a buffer: bytes, an array
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A coder and the symbols of one input."""
+
+    encode: Callable[[], Message]
+    decode: Callable[[Message], Symbols]
+
+
+@dataclass(frozen=True, slots=True)
+class Coder:
+    """A coder by name: `load` finds what it needs or gives None, `start` takes that and symbols."""
+
+    name: str
+    package: str
+    load: Callable[[], Any]
+    start: Callable[[Any, Bytes], Job]
+
+
+def message_size(message: Message) -> int:
+    """Bytes of a message."""
+    return memoryview(message).nbytes
+
+
+def _module(name: str) -> Any:
+    try:
+        return import_module(name)
+    except (ImportError, OSError):
+        return None
+
+
+# ---- ours ----
+
+
+def _our_coder() -> Any:
+    """The native functions where the core has them, since they write to warm memory; or Python's.
+
+    Python's are `encode(codes, bound, signs)` and `decode(data, bound, count, signed)`.
+    """
+    if hasattr(_native._core, "fewbits_coded_encode"):
+        return _native._core
+    return _module("fewbits.coding.rans")
+
+
+def _ours(found: Any, symbols: Bytes) -> Job:
+    codes = symbols.astype(np.uint16)
+    if isinstance(found, ctypes.CDLL):
+        return _ours_native(found, codes)
+
+    def decode(message: Message) -> Symbols:
+        decoded: Symbols = found.decode(message, BOUND, codes.size)[0]
+        return decoded
+
+    return Job(lambda: found.encode(codes, BOUND), decode)
+
+
+def _ours_native(library: Any, codes: npt.NDArray[np.uint16]) -> Job:
+    # Names in brackets give functions of our own, whose types are nobody else's business.
+    size, encode, decode = (
+        library[f"fewbits_coded_{name}"] for name in ("size", "encode", "decode")
+    )
+    pointer, length, bound_type = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32
+    size.restype, size.argtypes = ctypes.c_uint64, [ctypes.c_uint64, bound_type, ctypes.c_int]
+    encode.argtypes = [
+        pointer, pointer, length, bound_type, pointer, length, ctypes.POINTER(length)
+    ]  # fmt: skip
+    decode.argtypes = [pointer, length, bound_type, pointer, pointer, length]
+    room = np.zeros(size(codes.size, BOUND, 0), np.uint8)
+    out = np.zeros_like(codes)
+    written = length()
+
+    def encoded() -> Message:
+        status = encode(
+            codes.ctypes.data, None, codes.size, BOUND, room.ctypes.data, room.size,
+            ctypes.byref(written),
+        )  # fmt: skip
+        expect(status == _native.OK, f"{OURS} refuses to encode with status {status}")
+        return room[: written.value]
+
+    def decoded(message: Message) -> Symbols:
+        data = np.frombuffer(message, np.uint8)
+        status = decode(data.ctypes.data, data.size, BOUND, out.ctypes.data, None, out.size)
+        expect(status == _native.OK, f"{OURS} refuses to decode with status {status}")
+        return out
+
+    return Job(encoded, decoded)
+
+
+# ---- from PyPI ----
+
+
+def _zstd(level: int, zstandard: Any, symbols: Bytes) -> Job:
+    compressor, decompressor = zstandard.ZstdCompressor(level=level), zstandard.ZstdDecompressor()
+
+    def decode(message: Message) -> Symbols:
+        return np.frombuffer(decompressor.decompress(message), np.uint8)
+
+    return Job(lambda: compressor.compress(symbols), decode)
+
+
+def _lz4(block: Any, symbols: Bytes) -> Job:
+    def decode(message: Message) -> Symbols:
+        return np.frombuffer(block.decompress(message, uncompressed_size=symbols.size), np.uint8)
+
+    return Job(lambda: block.compress(symbols, store_size=False), decode)
+
+
+def _blosc(codec: str, level: int, blosc2: Any, symbols: Bytes) -> Job:
+    out = np.zeros_like(symbols)
+    options = {
+        "codec": blosc2.Codec[codec],
+        "clevel": level,
+        "typesize": 1,
+        "filters": [blosc2.Filter.BITSHUFFLE],
+        "nthreads": 1,
+    }
+
+    def decode(message: Message) -> Symbols:
+        blosc2.decompress2(message, dst=out, nthreads=1)
+        return out
+
+    return Job(lambda: blosc2.compress2(symbols, **options), decode)
+
+
+def _constriction(constriction: Any, symbols: Bytes) -> Job:
+    """ANS with one static model: lowest symbol, number of frequencies, the frequencies, words."""
+    stream = constriction.stream
+    ready = symbols.astype(np.int32)
+
+    def model(counts: npt.NDArray[Any]) -> Any:
+        return stream.model.Categorical((counts / counts.sum()).astype(np.float32), perfect=False)
+
+    def encode() -> Message:
+        counts = np.bincount(symbols)
+        low = min(int(symbols.min()), counts.size - 2)  # a model has two symbols at least
+        counts = counts[low:]
+        coder = stream.stack.AnsCoder()
+        coder.encode_reverse(ready - np.int32(low), model(counts))
+        head = np.array([low, counts.size, *counts], np.uint32)
+        return np.concatenate([head, coder.get_compressed()])
+
+    def decode(message: Message) -> Symbols:
+        low, kinds = int(message[0]), int(message[1])
+        coder = stream.stack.AnsCoder(message[2 + kinds :])
+        decoded: Symbols = coder.decode(model(message[2 : 2 + kinds]), symbols.size)
+        return decoded + np.int32(low)
+
+    return Job(encode, decode)
+
+
+CODERS: Sequence[Coder] = (
+    Coder(OURS, "fewbits", _our_coder, _ours),
+    Coder("zstd 1", "zstandard", partial(_module, "zstandard"), partial(_zstd, 1)),
+    Coder("zstd 3", "zstandard", partial(_module, "zstandard"), partial(_zstd, 3)),
+    Coder("lz4", "lz4", partial(_module, "lz4.block"), _lz4),
+    Coder("bitshuffle + lz4 5", "blosc2", partial(_module, "blosc2"), partial(_blosc, "LZ4", 5)),
+    Coder("bitshuffle + zstd 1", "blosc2", partial(_module, "blosc2"), partial(_blosc, "ZSTD", 1)),
+    Coder("constriction ANS", "constriction", partial(_module, "constriction"), _constriction),
+)
