@@ -158,9 +158,9 @@ def _constriction(constriction: Any, symbols: Bytes) -> Job:
         return stream.model.Categorical((counts / counts.sum()).astype(np.float32), perfect=False)
 
     def encode() -> Message:
-        counts = np.bincount(symbols)
-        low = min(int(symbols.min()), counts.size - 2)  # a model has two symbols at least
-        counts = counts[low:]
+        low = int(symbols.min())
+        least = low + 2  # a model has two symbols at least
+        counts = np.bincount(symbols, minlength=least)[low:]
         coder = stream.stack.AnsCoder()
         coder.encode_reverse(ready - np.int32(low), model(counts))
         head = np.array([low, counts.size, *counts], np.uint32)

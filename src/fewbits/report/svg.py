@@ -13,7 +13,7 @@ _ROW, _BAR = 34, 18  # of the bars: distance and height
 _NAMES = 112  # room for the operators' names
 _LABELS = 112  # room for the spans' names
 _LETTER = 13  # height of a line of text
-_COLOURS = 6
+_SPAN_COLOURS = 7
 _COLUMNS = 2  # of a picture
 _TITLE = 22  # height of a panel's title
 
@@ -133,12 +133,13 @@ def picture(panels: Sequence[tuple[str, str]]) -> str:
 
 
 def _span(row: Span, first: Point, second: Point, label: Point) -> str:
-    style = f"c{row.colour % _COLOURS}"
-    middle = f"{second[0]:.1f},{second[1]:.1f} {label[0] - 3:.1f},{label[1]:.1f}"
+    style = f"c{row.colour % _SPAN_COLOURS}"
+    end = max(first, second)
+    leader = f"{end[0]:.1f},{end[1]:.1f} {label[0] - 3:.1f},{label[1]:.1f}"
     title = f"{escape(row.name)}: {row.y:.3f}, {row.x[0]:.3g} and {row.x[1]:.3g}"
     return (
         f"<g><title>{title}</title>"
-        f'<polyline class="grid leader" points="{middle}"/>'
+        f'<polyline class="grid leader" points="{leader}"/>'
         f'<polyline class="span {style}" points="{first[0]:.1f},{first[1]:.1f} '
         f'{second[0]:.1f},{second[1]:.1f}"/>'
         f'<circle class="ring {style}" cx="{first[0]:.1f}" cy="{first[1]:.1f}" r="3.5"/>'
