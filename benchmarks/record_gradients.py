@@ -53,7 +53,7 @@ def main() -> None:
         help="what the language model reads (None: the source of the standard library)",
     )  # fmt: skip
     options = parser.parse_args()
-    # One thread: sums have one order, and on busy cores threads that wait for each other are slower.
+    # One thread: sums have one order, and busy cores do not wait for each other.
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     options.out.mkdir(parents=True, exist_ok=True)

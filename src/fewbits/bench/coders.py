@@ -5,7 +5,6 @@ and returns a message from which the symbols can be had when their number is kno
 needs besides, such as a table of frequencies, is part of the message and of the time.
 """
 
-import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fewbits import _native
-from fewbits.bench.workload import Bytes, expect
+from fewbits.bench.workload import Bytes
 from fewbits.kernels.formats import FLOAT32
 
 OURS = "fewbits rans"
@@ -59,58 +58,25 @@ def _module(name: str) -> Any:
 # ---- ours ----
 
 
-def _our_coder() -> Any:
-    """The native functions where the core has them, since they write to warm memory; or Python's.
-
-    Python's are `encode(codes, bound, signs)` and `decode(data, bound, count, signed)`.
-    """
-    if hasattr(_native._core, "fewbits_coded_encode"):
-        return _native._core
-    return _module("fewbits.coding.rans")
+def _native_coder() -> Any:
+    """The native functions, which write to warm memory; None in a version without them."""
+    core: Any = _native
+    return core if hasattr(core, "coded_encode") else None
 
 
-def _ours(found: Any, symbols: Bytes) -> Job:
+def _ours(core: Any, symbols: Bytes) -> Job:
     codes = symbols.astype(np.uint16)
-    if isinstance(found, ctypes.CDLL):
-        return _ours_native(found, codes)
+    out = np.zeros_like(codes)
+    room = np.zeros(core.coded_size(codes.size, BOUND, False), np.uint8)
+
+    def encode() -> Message:
+        return room[: core.coded_encode(codes, None, BOUND, room)]
 
     def decode(message: Message) -> Symbols:
-        decoded: Symbols = found.decode(message, BOUND, codes.size)[0]
-        return decoded
-
-    return Job(lambda: found.encode(codes, BOUND), decode)
-
-
-def _ours_native(library: Any, codes: npt.NDArray[np.uint16]) -> Job:
-    # Names in brackets give functions of our own, whose types are nobody else's business.
-    size, encode, decode = (
-        library[f"fewbits_coded_{name}"] for name in ("size", "encode", "decode")
-    )
-    pointer, length, bound_type = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32
-    size.restype, size.argtypes = ctypes.c_uint64, [ctypes.c_uint64, bound_type, ctypes.c_int]
-    encode.argtypes = [
-        pointer, pointer, length, bound_type, pointer, length, ctypes.POINTER(length)
-    ]  # fmt: skip
-    decode.argtypes = [pointer, length, bound_type, pointer, pointer, length]
-    room = np.zeros(size(codes.size, BOUND, 0), np.uint8)
-    out = np.zeros_like(codes)
-    written = length()
-
-    def encoded() -> Message:
-        status = encode(
-            codes.ctypes.data, None, codes.size, BOUND, room.ctypes.data, room.size,
-            ctypes.byref(written),
-        )  # fmt: skip
-        expect(status == _native.OK, f"{OURS} refuses to encode with status {status}")
-        return room[: written.value]
-
-    def decoded(message: Message) -> Symbols:
-        data = np.frombuffer(message, np.uint8)
-        status = decode(data.ctypes.data, data.size, BOUND, out.ctypes.data, None, out.size)
-        expect(status == _native.OK, f"{OURS} refuses to decode with status {status}")
+        core.coded_decode(message, BOUND, out, None)
         return out
 
-    return Job(encoded, decoded)
+    return Job(encode, decode)
 
 
 # ---- from PyPI ----
@@ -176,7 +142,7 @@ def _constriction(constriction: Any, symbols: Bytes) -> Job:
 
 
 CODERS: Sequence[Coder] = (
-    Coder(OURS, "fewbits", _our_coder, _ours),
+    Coder(OURS, "fewbits", _native_coder, _ours),
     Coder("zstd 1", "zstandard", partial(_module, "zstandard"), partial(_zstd, 1)),
     Coder("zstd 3", "zstandard", partial(_module, "zstandard"), partial(_zstd, 3)),
     Coder("lz4", "lz4", partial(_module, "lz4.block"), _lz4),
