@@ -116,7 +116,7 @@ def _blosc(codec: str, level: int, blosc2: Any, symbols: Bytes) -> Job:
 
 
 def _constriction(constriction: Any, symbols: Bytes) -> Job:
-    """ANS with one static model: lowest symbol, number of frequencies, the frequencies, words."""
+    """One static model: lowest symbol, number of frequencies, the frequencies, then words."""
     stream = constriction.stream
     ready = symbols.astype(np.int32)
 
@@ -148,5 +148,5 @@ CODERS: Sequence[Coder] = (
     Coder("lz4", "lz4", partial(_module, "lz4.block"), _lz4),
     Coder("bitshuffle + lz4 5", "blosc2", partial(_module, "blosc2"), partial(_blosc, "LZ4", 5)),
     Coder("bitshuffle + zstd 1", "blosc2", partial(_module, "blosc2"), partial(_blosc, "ZSTD", 1)),
-    Coder("constriction ANS", "constriction", partial(_module, "constriction"), _constriction),
+    Coder("constriction", "constriction", partial(_module, "constriction"), _constriction),
 )
