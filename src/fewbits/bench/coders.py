@@ -118,25 +118,25 @@ def _blosc(codec: str, level: int, blosc2: Any, symbols: Bytes) -> Job:
 def _constriction(constriction: Any, symbols: Bytes) -> Job:
     """One static model: lowest symbol, number of frequencies, the frequencies, then words."""
     stream = constriction.stream
-    ready = symbols.astype(np.int32)
+    low = int(symbols.min())
+    shifted = symbols.astype(np.int32) - np.int32(low)
 
     def model(counts: npt.NDArray[Any]) -> Any:
         return stream.model.Categorical((counts / counts.sum()).astype(np.float32), perfect=False)
 
     def encode() -> Message:
-        low = int(symbols.min())
-        least = low + 2  # a model has two symbols at least
-        counts = np.bincount(symbols, minlength=least)[low:]
+        counts = np.bincount(symbols, minlength=low + 2)[low:]  # a model has two symbols at least
         coder = stream.stack.AnsCoder()
-        coder.encode_reverse(ready - np.int32(low), model(counts))
+        coder.encode_reverse(shifted, model(counts))
         head = np.array([low, counts.size, *counts], np.uint32)
         return np.concatenate([head, coder.get_compressed()])
 
     def decode(message: Message) -> Symbols:
-        low, kinds = int(message[0]), int(message[1])
+        kinds = int(message[1])
         coder = stream.stack.AnsCoder(message[2 + kinds :])
         decoded: Symbols = coder.decode(model(message[2 : 2 + kinds]), symbols.size)
-        return decoded + np.int32(low)
+        decoded += np.int32(message[0])
+        return decoded
 
     return Job(encode, decode)
 
