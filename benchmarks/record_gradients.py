@@ -26,6 +26,7 @@ OUT = Path(__file__).parent / "data" / "gradients"
 STEPS = (2, 10, 40)
 SEED = 0
 BATCH = 64  # images
+SIDE, LARGE_BATCH = 32, 16  # of the enlarged images
 LETTERS = 2_000_000  # of text at most
 CONTEXT, SEQUENCES = 128, 16  # of a batch of text
 WIDTH, LAYERS, HEADS = 192, 6, 6  # of the language model
@@ -104,15 +105,20 @@ def cnn(_: Path | None) -> Recipe:
 
 
 def resnet(_: Path | None) -> Recipe:
-    """ResNet-18 (He et al., 2016) with the small stem that small images need."""
+    """ResNet-18 (He et al., 2016) with the small stem that images of 32x32 pixels need.
+
+    The digits are enlarged to that size. At their own 8x8 the last stage would see single pixels:
+    eight of nine taps of its kernels, most of the model, would get no gradient at all, which no
+    real training does.
+    """
     digits = data.load("digits")
     widths = (64, 64, 128, 128, 256, 256, 512, 512)
     blocks = [Block(a, b) for a, b in zip((64, *widths), widths, strict=False)]
     stem = (nn.Conv2d(1, 64, 3, padding=1, bias=False), nn.BatchNorm2d(64), nn.ReLU())
     head = (nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, digits.classes))
     model = nn.Sequential(*stem, *blocks, *head)
-    optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9, weight_decay=5e-4)
-    return model, optimizer, _images(digits)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9, weight_decay=5e-4)
+    return model, optimizer, _enlarged(_images(digits, LARGE_BATCH))
 
 
 def gpt(text: Path | None) -> Recipe:
@@ -178,14 +184,19 @@ class Gpt(nn.Module):
         return self.head(hidden)
 
 
-def _images(dataset: data.Dataset) -> Batches:
+def _images(dataset: data.Dataset, size: int = BATCH) -> Batches:
     """Batches without end, in another order each time through."""
     epoch = 0
     while True:
-        for chosen in data.order(SEED, epoch, len(dataset.train.inputs), BATCH):
+        for chosen in data.order(SEED, epoch, len(dataset.train.inputs), size):
             inputs, targets = dataset.batch(dataset.train, chosen)
             yield torch.from_numpy(inputs), torch.from_numpy(targets)
         epoch += 1
+
+
+def _enlarged(batches: Batches) -> Batches:
+    for inputs, targets in batches:
+        yield nn.functional.interpolate(inputs, size=(SIDE, SIDE), mode="bilinear"), targets
 
 
 def _sequences(ids: np.ndarray) -> Batches:
