@@ -83,6 +83,13 @@ def test_a_folder_without_gradients_is_one_line_that_says_how_to_record(tmp_path
     assert "record_gradients.py" in done.stderr
 
 
+def test_a_plot_without_a_folder_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    done = bench("--plot", tmp_path / "none" / "coding.svg")
+    assert done.returncode == 2
+    assert done.stderr.startswith("fewbits: --plot")
+    assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     "array",
     [np.zeros(3), np.zeros((2, 2), np.float32), np.float32([1, np.nan]), np.zeros(0, np.float32)],

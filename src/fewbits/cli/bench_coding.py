@@ -9,6 +9,7 @@ from fewbits.bench import coding
 from fewbits.bench.coding import CoderRow, Input, OperatorRow, Report
 from fewbits.bench.timing import Plan
 from fewbits.cli.console import Progress, Subcommands, add_command, count, print_json, table
+from fewbits.errors import SpecError
 from fewbits.kernels.parallel import available_threads
 from fewbits.report import svg
 
@@ -60,6 +61,10 @@ def register(suites: Subcommands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Measure and print."""
+    if options.plot is not None and not options.plot.parent.is_dir():
+        raise SpecError(
+            f"--plot: there is no folder {options.plot.parent}"
+        )  # minutes too late else
     elements = options.elements or (_QUICK_ELEMENTS if options.quick else _ELEMENTS)
     sources = [coding.gaussian(size) for size in dict.fromkeys((elements, coding.SMALL))]
     if options.gradients is not None:
