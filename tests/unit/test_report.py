@@ -3,12 +3,15 @@
 import json
 import re
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from fewbits import report
 from fewbits.errors import SpecError
+from fewbits.report import svg
 from fewbits.report.__main__ import main
 
 
@@ -123,3 +126,20 @@ def test_bad_input_gives_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main([str(tmp_path / "absent.json"), str(tmp_path / "out.html")]) == 2
     assert main([]) == 2
     assert capsys.readouterr().err.count("\n") == 2
+
+
+def test_spans_draw_every_name_and_labels_do_not_touch() -> None:
+    rows = [svg.Span(f"coder <{i}>", i, (0.1 * (i + 1), 1.0), 2.6 + i / 1000) for i in range(7)]
+    figure = ElementTree.fromstring(svg.spans(rows, "speed", "bits"))
+    labels = {text.text: float(text.get("y")) for text in figure.iter("text")}
+    heights = sorted(labels[row.name] for row in rows)
+    assert all(b - a >= 12 for a, b in pairwise(heights))
+    assert len(list(figure.iter("circle"))) == 2 * len(rows)
+
+
+def test_a_picture_stands_alone_whatever_its_titles_are() -> None:
+    span = svg.Span("a", 0, (1.0, 1.0), 1.0)
+    panels = [("<b>", svg.spans([span], "x", "y")), ("nothing", svg.spans([], "x", "y"))]
+    root = ElementTree.fromstring(svg.picture(panels))
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert "<b>" in {text.text for text in root.iter("{http://www.w3.org/2000/svg}text")}

@@ -27,6 +27,13 @@ class Machine:
     numpy: str
     torch: str | None
 
+    def __str__(self) -> str:
+        return (
+            f"machine   {self.cpu}, {self.cores} cores, {self.system}\n"
+            f"software  fewbits {self.fewbits} ({self.simd} kernels, {self.crc32c} crc32c), "
+            f"Python {self.python}, NumPy {self.numpy}, torch {self.torch or 'not installed'}"
+        )
+
 
 def this_machine() -> Machine:
     """The machine that runs this process."""

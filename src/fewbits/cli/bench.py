@@ -12,12 +12,12 @@ from fewbits.bench import codec
 from fewbits.bench.codec import Report, Row
 from fewbits.bench.jobs import ENCODE, HALF_CAST, MEMCPY, compress_name, decompress_name
 from fewbits.bench.timing import Plan
-from fewbits.cli.console import Progress, Subcommands, add_command, print_json, table
+from fewbits.cli import bench_coding
+from fewbits.cli.console import Progress, Subcommands, add_command, count, print_json, table
 from fewbits.kernels.parallel import available_threads
 
 DEFAULT_SUITE = "codec"
 _ELEMENTS, _QUICK_ELEMENTS = 25_000_000, 8_000_000
-_MOST_ELEMENTS = 2**31
 _STEPS = 1000  # of the progress bar
 
 
@@ -33,6 +33,7 @@ def register(commands: Subcommands) -> None:
     parser = commands.add_parser("bench", help="measure speeds on this machine")
     suites = parser.add_subparsers(dest="suite", metavar="SUITE", required=True)
     _register_codec(suites)
+    bench_coding.register(suites)
 
 
 def _register_codec(suites: Subcommands) -> None:
@@ -46,16 +47,16 @@ def _register_codec(suites: Subcommands) -> None:
     parser.prog = "fewbits bench"
     parser.add_argument(
         "--elements",
-        type=_count,
+        type=count,
         metavar="N",
         help=f"float32 values (default: {_ELEMENTS:.3g}, quick: {_QUICK_ELEMENTS:.3g})",
     )
     parser.add_argument(
-        "--repeats", type=_count, metavar="N", help="rounds (default: as many as fit half a minute)"
+        "--repeats", type=count, metavar="N", help="rounds (default: as many as fit half a minute)"
     )
     parser.add_argument(
         "--threads",
-        type=_count,
+        type=count,
         nargs="+",
         metavar="N",
         default=sorted({1, min(2, available_threads())}),
@@ -91,26 +92,8 @@ def run_codec(options: argparse.Namespace) -> None:
         _print(report)
 
 
-def _count(text: str) -> int:
-    """A whole number from 1 on, also as `25e6`."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not (1 <= value < _MOST_ELEMENTS and value.is_integer()):
-        raise argparse.ArgumentTypeError(
-            f"expected a whole number from 1 to {_MOST_ELEMENTS - 1}, got {text!r}"
-        )
-    return int(value)
-
-
 def _print(report: Report) -> None:
-    machine = report.machine
-    print(f"machine   {machine.cpu}, {machine.cores} cores, {machine.system}")
-    print(
-        f"software  fewbits {machine.fewbits} ({machine.simd} kernels, {machine.crc32c} crc32c), "
-        f"Python {machine.python}, NumPy {machine.numpy}, torch {machine.torch or 'not installed'}"
-    )
+    print(report.machine)
     print(f"vector    {report.elements:,} float32 values, {report.rounds} interleaved rounds\n")
     print(_speed_table(report.rows))
     print(

@@ -14,6 +14,7 @@ Subcommands = Any  # argparse keeps the type of `add_subparsers()` to itself
 PATIENCE = 2.0  # seconds of work before a bar appears
 _INTERVAL = 0.1  # seconds between two pictures of a bar
 _WIDTH = 30
+_MOST = 2**31  # that an option's number stays below
 
 # The library's messages name Python arguments; on the command line they are options.
 _OPTIONS = {"nonfinite='carry'": "--nonfinite carry", "max_elements=": "--max-elements"}
@@ -41,6 +42,19 @@ def add_command(
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.set_defaults(run=run)
     return parser
+
+
+def count(text: str) -> int:
+    """An option's whole number from 1 on, also as `25e6`."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not (1 <= value < _MOST and value.is_integer()):
+        raise argparse.ArgumentTypeError(
+            f"expected a whole number from 1 to {_MOST - 1}, got {text!r}"
+        )
+    return int(value)
 
 
 @contextmanager

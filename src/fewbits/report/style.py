@@ -40,3 +40,18 @@ code{font:.9em ui-monospace,monospace}
 border:1px solid var(--rule)}h2{break-after:avoid}
 .figures{grid-template-columns:repeat(3,1fr)}*{print-color-adjust:exact}}
 """
+
+# A file of its own follows no page: light and dark by itself.
+PICTURE_CSS = """
+svg{--back:#fff;--text:#1c2024;--soft:#60676f;--rule:#d9dde2;
+--c0:#d55e00;--c1:#0072b2;--c2:#56a0d3;--c3:#008f68;--c4:#b0568c;--c5:#9a7400;--c6:#5b6570}
+@media (prefers-color-scheme:dark){svg{--back:#14171a;--text:#e6e9ec;--soft:#9aa3ac;--rule:#333a41;
+--c0:#f0874a;--c1:#56b4e9;--c2:#8fc7ea;--c3:#2fc79b;--c4:#e08fbd;--c5:#d9b63a;--c6:#aeb8c2}}
+text{fill:var(--text);font:11px system-ui,sans-serif}.back{fill:var(--back)}
+.grid{stroke:var(--rule);stroke-width:1}.leader{fill:none}
+.span{stroke-width:1.8}.ring{fill:var(--back);stroke-width:1.8}.dot{stroke-width:1.8}
+.c0{stroke:var(--c0)}.c1{stroke:var(--c1)}.c2{stroke:var(--c2)}.c3{stroke:var(--c3)}
+.c4{stroke:var(--c4)}.c5{stroke:var(--c5)}.c6{stroke:var(--c6)}
+.dot.c0{fill:var(--c0)}.dot.c1{fill:var(--c1)}.dot.c2{fill:var(--c2)}.dot.c3{fill:var(--c3)}
+.dot.c4{fill:var(--c4)}.dot.c5{fill:var(--c5)}.dot.c6{fill:var(--c6)}
+"""

@@ -1,14 +1,21 @@
-"""Figures as inline SVG: lines and stacked bars, coloured by the page's style sheet."""
+"""Figures as inline SVG: lines, bars and spans, coloured by the page's style sheet."""
 
 import math
 from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
+from fewbits.report.style import PICTURE_CSS
+
 _WIDTH, _HEIGHT = 380, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 48, 12, 10, 40
 _ROW, _BAR = 34, 18  # of the bars: distance and height
 _NAMES = 112  # room for the operators' names
+_LABELS = 112  # room for the spans' names
+_LETTER = 13  # height of a line of text
+_SPAN_COLOURS = 7
+_COLUMNS = 2  # of a picture
+_TITLE = 22  # height of a panel's title
 
 Point = tuple[float, float]
 
@@ -26,6 +33,15 @@ class Bar(NamedTuple):
 
     name: str
     parts: Sequence[tuple[str, str, float]]
+
+
+class Span(NamedTuple):
+    """Two values of one thing at the same height, such as speeds there and back."""
+
+    name: str
+    colour: int
+    x: tuple[float, float]
+    y: float
 
 
 def lines(series: Sequence[Series], x_label: str, y_label: str) -> str:
@@ -68,6 +84,83 @@ def bars(rows: Sequence[Bar], unit: str) -> str:
         drawn += _bar(row, _TOP + index * _ROW + (_ROW - _BAR) / 2, scale, unit)
     drawn.append(_text((_NAMES + _WIDTH) / 2, height - 6, unit, "middle"))
     return _svg(height, f"{unit}, by part", drawn)
+
+
+def spans(rows: Sequence[Span], x_label: str, y_label: str) -> str:
+    """Each first value as a ring joined to its second, a dot; x logarithmic, y from 0."""
+    if not rows:
+        return _svg(_TOP + _BOTTOM, "nothing was measured", [])
+    values = [x for row in rows for x in row.x]
+    low = math.floor(math.log10(min(values)))
+    high = max(low + 1, math.ceil(math.log10(max(values))))
+    y_ticks = _ticks(max(row.y for row in rows))
+    right, bottom = _WIDTH - _LABELS, _HEIGHT - _BOTTOM
+
+    def place(x: float, y: float) -> Point:
+        share = (math.log10(x) - low) / (high - low)
+        return _LEFT + (right - _LEFT) * share, bottom - (bottom - _TOP) * y / y_ticks[-1]
+
+    content = [_x_tick(10.0**power, place(10.0**power, 0)) for power in range(low, high + 1)]
+    for tick in y_ticks:
+        y = place(1, tick)[1]
+        content += [_grid(_LEFT, y, right, y), _text(_LEFT - 5, y + 4, f"{tick:g}", "end")]
+    ends = [(row, place(row.x[0], row.y), place(row.x[1], row.y)) for row in rows]
+    heights = _apart([first[1] for _, first, _ in ends])
+    for (row, first, second), height in zip(ends, heights, strict=True):
+        content.append(_span(row, first, second, (right + 8, height)))
+    content.append(_text((_LEFT + right) / 2, _HEIGHT - 6, x_label, "middle"))
+    content.append(
+        f'<g transform="rotate(-90)">{_text(-_HEIGHT / 2 + 15, 12, y_label, "middle")}</g>'
+    )
+    return _svg(_HEIGHT, f"{y_label} against {x_label}", content)
+
+
+def picture(panels: Sequence[tuple[str, str]]) -> str:
+    """Figures with titles as one file that stands alone, style included."""
+    rows = -(-len(panels) // _COLUMNS)
+    width, height = min(len(panels), _COLUMNS) * _WIDTH, rows * (_HEIGHT + _TITLE)
+    content = []
+    for index, (title, figure) in enumerate(panels):
+        x, y = index % _COLUMNS * _WIDTH, index // _COLUMNS * (_HEIGHT + _TITLE)
+        content.append(_text(x + _LEFT, y + _TITLE - 6, title, "start"))
+        size = f'x="{x}" y="{y + _TITLE}" width="{_WIDTH}" height="{_HEIGHT}"'
+        content.append(figure.replace("<svg ", f"<svg {size} ", 1))
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">'
+        f'<style>{PICTURE_CSS}</style><rect class="back" width="100%" height="100%"/>'
+        f"{''.join(content)}</svg>\n"
+    )
+
+
+def _span(row: Span, first: Point, second: Point, label: Point) -> str:
+    style = f"c{row.colour % _SPAN_COLOURS}"
+    end = max(first, second)
+    leader = f"{end[0]:.1f},{end[1]:.1f} {label[0] - 3:.1f},{label[1]:.1f}"
+    title = f"{escape(row.name)}: {row.y:.3f}, {row.x[0]:.3g} and {row.x[1]:.3g}"
+    return (
+        f"<g><title>{title}</title>"
+        f'<polyline class="grid leader" points="{leader}"/>'
+        f'<polyline class="span {style}" points="{first[0]:.1f},{first[1]:.1f} '
+        f'{second[0]:.1f},{second[1]:.1f}"/>'
+        f'<circle class="ring {style}" cx="{first[0]:.1f}" cy="{first[1]:.1f}" r="3.5"/>'
+        f'<circle class="dot {style}" cx="{second[0]:.1f}" cy="{second[1]:.1f}" r="3.5"/>'
+        f"{_text(label[0], label[1] + 4, _short(row.name, 19), 'start')}</g>"
+    )
+
+
+def _apart(heights: Sequence[float]) -> list[float]:
+    """Heights moved so that lines of text do not touch, in the same order, within the figure."""
+    order = sorted(range(len(heights)), key=heights.__getitem__)
+    moved = list(heights)
+    ceiling = float(_HEIGHT - _BOTTOM)
+    for index in reversed(order):  # upwards from the bottom
+        moved[index] = min(moved[index], ceiling)
+        ceiling = moved[index] - _LETTER
+    floor = float(_TOP)
+    for index in order:
+        moved[index] = max(moved[index], floor)
+        floor = moved[index] + _LETTER
+    return moved
 
 
 def _bar(row: Bar, y: float, scale: float, unit: str) -> list[str]:
@@ -119,5 +212,5 @@ def _ticks(largest: float) -> list[float]:
     return [step * count for count in range(max(1, math.ceil(largest / step - 1e-9)) + 1)]
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= 17 else name[:16] + "…"
+def _short(name: str, most: int = 17) -> str:
+    return name if len(name) <= most else name[: most - 1] + "…"
