@@ -20,9 +20,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import fewbits
 from cases import DTYPES, array, sealed
-from fewbits import Rng, SaturationWarning
+from fewbits import Rng, SaturationWarning, _native
+from fewbits.coding import rans
 from fewbits.kernels.formats import BY_NAME, Format
-from fewbits.wire.frame import Header, Stage
+from fewbits.wire.frame import Header, Parameter, ParameterType, Stage
 
 HERE = Path(__file__).parent
 SUMS = "SHA256SUMS"
@@ -63,6 +64,17 @@ GOOD = (
     Good("natural/nearest-float64", "natural:rounding=nearest", "float64", (33,), "corners 12"),
     Good("natural/nearest-float16", "natural:rounding=nearest", "float16", (40,), "corners 13"),
     Good("natural/nearest-bfloat16", "natural:rounding=nearest", "bfloat16", (9,), "nonfinite 14"),
+    Good("natural/rans-float32", "natural:coder=rans", "float32", (30, 50), "words 28"),
+    Good("natural/rans-float64", "natural:coder=rans", "float64", (900,), "words 29"),
+    Good("natural/rans-float64-escapes", "natural:coder=rans", "float64", (2000,), "corners 30"),
+    Good("natural/rans-float16", "natural:coder=rans", "float16", (700,), "words 31"),
+    Good("natural/rans-bfloat16", "natural:coder=rans", "bfloat16", (3000,), "nonfinite 32"),
+    Good("natural/rans-short", "natural:coder=rans", "float32", (9,), "nonfinite 33"),
+    Good("natural/rans-scalar", "natural:coder=rans", "float32", (), "words 34"),
+    Good("natural/rans-empty", "natural:coder=rans", "float32", (0,), "words 35"),
+    Good(
+        "natural/rans-nearest", "natural:rounding=nearest,coder=rans", "float32", (99,), "words 37"
+    ),
     Good("identity/float32-corners", "identity", "float32", (40,), "corners 15"),
     Good("identity/float64-nonfinite", "identity", "float64", (5,), "nonfinite 16"),
     Good("identity/float16-cube", "identity", "float16", (3, 1, 4), "words 17"),
@@ -153,6 +165,19 @@ def _fixed(place: int, value: int) -> bytes:
 def _natural(format: str, exponents: bytes, signs: bytes, count: int, stage: bytes = b"") -> bytes:
     header = Header(BY_NAME[format], (count,), (Stage(4),), (len(exponents), len(signs))).encode()
     return sealed((header.replace(b"\x04\0\0", stage) if stage else header) + exponents + signs)
+
+
+def _coded(block: bytes, format: str = "float32", count: int = 4) -> bytes:
+    """A frame of `natural:coder=rans` with one block."""
+    section = len(block).to_bytes(3, "little") + block
+    stage = Stage(4, (Parameter(1, ParameterType.CHOICE, 1),))
+    return sealed(Header(BY_NAME[format], (count,), (stage,), (len(section),)).encode() + section)
+
+
+def _even(symbol: int) -> bytes:
+    """The frequencies 2048 and 2048 of a symbol and the next one."""
+    bits = symbol | symbol + 1 << 8 | 12 << 16 | 12 << 31  # 2048 = 2^11: class 12, eleven zeros
+    return bits.to_bytes(6, "little")
 
 
 def bad() -> dict[str, Bad]:
@@ -271,7 +296,41 @@ def bad() -> dict[str, Bad]:
         "hidden-nan": Bad(_natural("float32", b"\x7f\x7f\xff", b"\0", 3), decode, flag.format(1)),
         "no-nan": Bad(_identity(_fixed(5, 4)), decode, flag.format(0)),
     }
-    return {**structure, **stages, **sections}
+    halving = struct.pack("<4I", *[1 << 30] * 4)  # fifteen times the first symbol, to 2^15
+    rare = np.full(101, 1023, np.uint16)
+    rare[50] = 5
+    escaping = rans.encode(rare, 2048, np.zeros(101, np.uint8))[3:]  # two bytes before 13 of signs
+    reasons = _native._REFUSED
+    coded = {
+        "coded-lengths": Bad(
+            sealed(_coded(b"\x01\x7f\0\0")[:-4].replace(b"\x04\0\0\x01\x7f", b"\x05\0\0\x01\x7f")),
+            decode,
+            reasons[_native.CODED_LENGTHS],
+        ),
+        "coded-kind": Bad(_coded(b"\x07\x7f\0\0"), decode, reasons[_native.CODED_KIND]),
+        "coded-short": Bad(_coded(b"\x01\x7f\0"), decode, reasons[_native.CODED_SHORT]),
+        "coded-long": Bad(_coded(b"\x01\x7f\0\0\0"), decode, reasons[_native.CODED_LONG]),
+        "coded-table": Bad(
+            _coded(b"\x02\x05\x04" + bytes(40), count=60), decode, reasons[_native.CODED_TABLE]
+        ),
+        "coded-state": Bad(
+            _coded(b"\x02" + _even(7) + bytes(40), count=60), decode, reasons[_native.CODED_STATE]
+        ),
+        "coded-end": Bad(
+            _coded(b"\x02" + _even(7) + halving + bytes(7), count=56),
+            decode,
+            reasons[_native.CODED_STATE],
+        ),
+        "coded-code": Bad(_coded(b"\x01\0\x01\0"), decode, reasons[_native.BAD_CODE]),
+        "coded-escape": Bad(
+            _coded(escaping[:-15] + b"\xff\x03" + escaping[-13:], "float64", 101),
+            decode,
+            reasons[_native.CODED_ESCAPE],
+        ),
+        "coded-padding": Bad(_coded(b"\x01\x7f\0\x10"), decode, padding),
+        "coded-sign-on-nan": Bad(_coded(b"\x01\xff\0\x01"), decode, sign),
+    }
+    return {**structure, **stages, **sections, **coded}
 
 
 def entry(name: str, case: Bad) -> str:
