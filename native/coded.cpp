@@ -351,13 +351,10 @@ uint8_t *write_sparse(const CodedShape &shape, const CodesIn &codes, const Mask 
         write_alike(plane, {plane_size, mask.bits, nullptr, nullptr}, nullptr, start);
     const auto length = static_cast<uint32_t>(end - start);
     std::memcpy(to + 1, &length, kLengthSize);
-    uint8_t dense[kCodedBlock + 1]; // the last place is for a zero that nothing follows
-    size_t filled = 0;
-    for (size_t i = 0; i < codes.count; ++i) {
-        dense[filled] = codes.bytes[i];
-        filled += codes.bytes[i] != 0;
-    }
-    return write_alike(shape, {filled, dense, nullptr, nullptr}, nullptr, end);
+    uint8_t dense[kCodedBlock + kSlack];
+    kernels().join_bytes({codes.bytes, codes.count}, {mask.bits, plane_size},
+                         {dense, mask.nonzero + kSlack});
+    return write_alike(shape, {mask.nonzero, dense, nullptr, nullptr}, nullptr, end);
 }
 
 uint8_t *write_block(const CodedShape &shape, const CodesIn &codes, uint8_t *to) {
@@ -536,24 +533,6 @@ fewbits_status read_alike(const CodedShape &shape, ConstBytes &data, const Codes
                                : read_rans(shape, data, size_t{4} << (kind - kRans), codes);
 }
 
-// Puts the codes in `dense` where the mask has a bit, and zeros elsewhere.
-void spread_codes(ConstBytes mask, const uint8_t *dense, Bytes codes) {
-    for (size_t start = 0; start < codes.size(); start += 8) {
-        const uint8_t bits = mask[start / 8];
-        const size_t count = std::min<size_t>(8, codes.size() - start);
-        if (bits == 0) {
-            std::memset(codes.data() + start, 0, count);
-        } else if (bits == 0xFF) {
-            std::memcpy(codes.data() + start, dense, 8); // padding bits are 0: there are eight
-            dense += 8;
-        } else {
-            for (size_t i = 0; i < count; ++i) {
-                codes[start + i] = (bits >> i & 1) != 0 ? *dense++ : uint8_t{0};
-            }
-        }
-    }
-}
-
 fewbits_status read_sparse(const CodedShape &shape, ConstBytes &data, const CodesOut &codes) {
     if (shape.wide()) {
         return FEWBITS_CODED_KIND;
@@ -585,7 +564,7 @@ fewbits_status read_sparse(const CodedShape &shape, ConstBytes &data, const Code
         std::accumulate(bits, bits + plane_size, size_t{0}, [](size_t sum, uint8_t byte) {
             return sum + static_cast<size_t>(std::popcount(byte));
         });
-    uint8_t dense[kCodedBlock];
+    uint8_t dense[kCodedBlock + kSlack];
     if (nonzero > 0) {
         status = read_alike(shape, data, {nonzero, dense, nullptr, nullptr});
         if (status != FEWBITS_OK) {
@@ -595,7 +574,9 @@ fewbits_status read_sparse(const CodedShape &shape, ConstBytes &data, const Code
             return FEWBITS_CODED_ZERO;
         }
     }
-    spread_codes({bits, plane_size}, dense, {codes.bytes, codes.count});
+    std::memset(dense + nonzero, 0, kSlack); // read, never used
+    kernels().spread_bytes({dense, nonzero + kSlack}, {bits, plane_size},
+                           {codes.bytes, codes.count});
     return FEWBITS_OK;
 }
 
