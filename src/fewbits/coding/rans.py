@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fewbits import _native
+from fewbits.coding.bits import BitSource, BitString, Source
 from fewbits.errors import DecodeError
 from fewbits.kernels import reference
 from fewbits.kernels.native import packed_size
@@ -120,55 +121,6 @@ def best_base(codes: Codes, bound: int) -> int:
     return 1 + int(held.argmax())
 
 
-# ---- bit strings ----
-
-
-class _BitString:
-    """Numbers of some bits each, least significant bit first."""
-
-    def __init__(self) -> None:
-        self.value, self.bits = 0, 0
-
-    def put(self, value: int, width: int) -> None:
-        self.value |= value << self.bits
-        self.bits += width
-
-    def to_bytes(self) -> bytes:
-        return self.value.to_bytes((self.bits + 7) // 8, "little")
-
-
-class _Source:
-    """A block's bytes; whoever asks for more than there are is refused."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
-
-    def take(self, size: int) -> bytes:
-        if len(self.data) - self.at < size:
-            raise DecodeError("a coded block ends before its codes or signs do")
-        self.at += size
-        return self.data[self.at - size : self.at]
-
-    def number(self, size: int) -> int:
-        return int.from_bytes(self.take(size), "little")
-
-
-class _BitSource:
-    """Numbers from a block's bytes, taken byte by byte as they are needed."""
-
-    def __init__(self, source: _Source) -> None:
-        self.source, self.value, self.bits = source, 0, 0
-
-    def take(self, width: int) -> int:
-        while self.bits < width:
-            self.value |= self.source.number(1) << self.bits
-            self.bits += 8
-        value = self.value & ((1 << width) - 1)
-        self.value >>= width
-        self.bits -= width
-        return value
-
-
 # ---- the reference: writing ----
 
 
@@ -235,7 +187,7 @@ def _rans_body(codes: Codes, bound: int) -> bytes:
 def _table(frequencies: npt.NDArray[np.int64]) -> bytes:
     used = np.flatnonzero(frequencies)
     first, last = int(used[0]), int(used[-1])
-    bits = _BitString()
+    bits = BitString()
     bits.put(first, 8)
     bits.put(last, 8)
     for frequency in frequencies[first : last + 1].tolist():
@@ -295,7 +247,7 @@ def reference_decode(
     return np.concatenate(codes), np.concatenate(signs) if signed else None
 
 
-def _read_alike(source: "_Source", bound: int, count: int) -> Codes:
+def _read_alike(source: Source, bound: int, count: int) -> Codes:
     kind = source.number(1)
     if kind >= RANS + LANE_KINDS:
         raise DecodeError("a coded block is of an unknown kind")
@@ -309,11 +261,11 @@ def _read_alike(source: "_Source", bound: int, count: int) -> Codes:
     return _read_rans(source, bound, count, 4 << (kind - RANS))
 
 
-def _read_sparse(source: "_Source", bound: int, count: int) -> Codes:
+def _read_sparse(source: Source, bound: int, count: int) -> Codes:
     if bound > 256:
         raise DecodeError("a coded block is of an unknown kind")
     source.number(1)
-    own = _Source(source.take(source.number(LENGTH_SIZE)))
+    own = Source(source.take(source.number(LENGTH_SIZE)))
     mask = _read_alike(own, 256, packed_size(count, 1))
     if own.at < len(own.data):
         raise DecodeError("bytes are left over at the end of a coded block")
@@ -330,7 +282,7 @@ def _read_sparse(source: "_Source", bound: int, count: int) -> Codes:
 
 
 def _read_block(data: bytes, bound: int, count: int, signed: bool) -> tuple[Codes, Signs]:
-    source = _Source(data)
+    source = Source(data)
     sparse = data[:1] == bytes([SPARSE])
     codes = (_read_sparse if sparse else _read_alike)(source, bound, count)
     signs = np.zeros(count, np.uint8)
@@ -343,12 +295,12 @@ def _read_block(data: bytes, bound: int, count: int, signed: bool) -> tuple[Code
     return codes, signs
 
 
-def _read_packed(source: _Source, bound: int, count: int) -> Codes:
+def _read_packed(source: Source, bound: int, count: int) -> Codes:
     packed = np.frombuffer(source.take(packed_size(count, _width(bound))), np.uint8)
     return reference.unpack(packed, _width(bound), bound, count)
 
 
-def _read_rans(source: _Source, bound: int, count: int, lanes: int) -> Codes:
+def _read_rans(source: Source, bound: int, count: int, lanes: int) -> Codes:
     base, allowed = 0, range(bound)
     if bound > 256:
         base = source.number(2)
@@ -377,8 +329,8 @@ _BAD_TABLE = "a coded block's table of frequencies is impossible"
 _BAD_STATE = "a lane of a coded block starts or ends in an impossible state"
 
 
-def _read_table(source: _Source, allowed: range, escape: bool) -> _Table:
-    bits = _BitSource(source)
+def _read_table(source: Source, allowed: range, escape: bool) -> _Table:
+    bits = BitSource(source)
     first, last = bits.take(8), bits.take(8)
     table = _Table([], [], [])
     for symbol in range(first, last + 1):
@@ -399,7 +351,7 @@ def _read_table(source: _Source, allowed: range, escape: bool) -> _Table:
     return table
 
 
-def _decode_symbols(source: _Source, table: _Table, states: list[int], count: int) -> Codes:
+def _decode_symbols(source: Source, table: _Table, states: list[int], count: int) -> Codes:
     """Takes `states` back to where encoding began."""
     symbols = np.empty(count, np.uint16)
     for i in range(count):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from cases import mixed_bits
 from fewbits import DecodeError, _native
 from fewbits.coding import bitpack, rans
+from fewbits.coding.bits import BitString
 from fewbits.kernels import reference, units
 from fewbits.kernels.formats import FORMATS, Format
 from fewbits.rng import Rng
@@ -290,7 +291,7 @@ def test_damaged_bytes_of_many_lanes(n: int) -> None:
 
 
 def table_of(*frequencies: int, first: int = 1, last: int | None = None) -> bytes:
-    bits = rans._BitString()
+    bits = BitString()
     bits.put(first, 8)
     bits.put(first + len(frequencies) - 1 if last is None else last, 8)
     for frequency in frequencies:
