@@ -8,6 +8,7 @@
 #include "kernels.h"
 #include "random.h"
 #include "rans.h"
+#include "select.h"
 
 namespace fewbits {
 namespace {
@@ -430,6 +431,10 @@ constinit const Kernels scalar_kernels = {
     .nonzero = nonzero,
     .join_bits = join_signs,
     .spread_bits = spread_signs,
+    .count_keys = StagesScalar::count_keys,
+    .gather_keys = StagesScalar::gather_keys,
+    .hadamard32 = StagesScalar::hadamard32,
+    .hadamard64 = StagesScalar::hadamard64,
     .formats = {format<Float32>, format<Float64>, format<Float16>, format<Bfloat16>},
     .float32_to_float16 = cast<Float32, Float16>,
     .float32_to_bfloat16 = cast<Float32, Bfloat16>,

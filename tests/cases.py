@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from fewbits import Operator, Rng, _native
 from fewbits.coding import rans, subsets
-from fewbits.kernels import reference, rotation
-from fewbits.kernels.formats import BFLOAT16, FLOAT16, FLOAT64, FORMATS, Bits, Format
 from fewbits.core.composition import Composed
 from fewbits.core.named import Named
+from fewbits.kernels import reference, rotation
+from fewbits.kernels.formats import BFLOAT16, FLOAT16, FLOAT64, FORMATS, Bits, Format
 from fewbits.operators.bfloat16 import Bfloat16
 from fewbits.operators.float16 import Float16
 from fewbits.operators.hadamard import COMMON, Hadamard
@@ -180,7 +180,7 @@ CASES = (
         Composed((Hadamard(),), Natural()),
         after(hadamard(4096), natural),
         rotated_flat(4 / 3, 4096),
-        within=0.03,
+        within=0.1,  # bfloat16: the bound counts the worst roundings, 8 %
         stochastic=True,
         local=False,
     ),
@@ -189,7 +189,7 @@ CASES = (
         after(hadamard(16, private=True), natural),
         # One value in 16 and zeros around it: whatever the signs, all rotated values are 4/3.
         lambda format: np.where(np.arange(1 << 16) % 16, 0.0, 16 / 3),
-        within=0.03,
+        within=0.1,  # bfloat16: the bound counts the worst roundings, 8 %
         stochastic=True,
         local=False,
     ),

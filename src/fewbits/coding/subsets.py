@@ -5,11 +5,12 @@ ascending order, each by the gap $g$ to the one before it. If places are drawn a
 nearly geometric with $\theta = 1 - n/d$, and the binary digits of a geometric number are
 independent: digit $j$ is 1 with probability
 $$ p_j = \theta^{2^j} / (1 + \theta^{2^j}) . $$
-A range coder writes the digits with these probabilities. A gap then costs an affine function of $g$,
-so *every* set of $n$ places costs the same, $d H(n/d)$ bits with $H$ the binary entropy, which is
-within $\tfrac12 \log_2 (2 \pi n)$ of $\log_2 \binom{d}{n}$. Probabilities are rounded up to 16 bits,
-which no digit 1 pays for and $n$ gaps of up to 32 digits 0 with less than $n / 512$ bits. The
-section has room for that and for the end of the code, and is filled up with zeros.
+A range coder writes the digits with these probabilities. A gap then costs an affine function of
+$g$, so *every* set of $n$ places costs the same, at most $d H(n/d)$ bits with $H$ the binary
+entropy, which is within $\tfrac12 \log_2 (2 \pi n)$ of $\log_2 \binom{d}{n}$. Probabilities are
+rounded up to 16 bits, which no digit 1 pays for and $n$ gaps of up to 32 digits 0 with less than
+$n / 512$ bits. The section has room for that and for the end of the code, and is filled up with
+zeros.
 
 `reference_encode` and `reference_decode` are the specification; native code gives the same bytes.
 """
@@ -19,6 +20,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from fewbits import _native
 from fewbits.errors import DecodeError
 
 Places = npt.NDArray[np.uint32]
@@ -29,7 +31,7 @@ _ONE = 1 << 62  # the number 1 in powers of theta
 _TOP = 1 << 64
 _LEAST = 1 << 56  # below it a range is multiplied by 256
 _PRECISION = 16
-_BAD_PLACES = "the places are not ones that a writer gives"
+_BAD_PLACES = "a section of places is not one that an encoder writes"
 
 
 @lru_cache(maxsize=4096)
@@ -43,7 +45,7 @@ def size(d: int, k: int) -> int:
 
 
 def _log2(n: int) -> int:
-    r"""$\lfloor 2^{32} \log_2 n \rfloor$, up to a few units: digit by digit, the same everywhere."""
+    r"""$2^{32} \log_2 n$, rounded down: digit by digit in integers, so the same everywhere."""
     whole = n.bit_length() - 1
     x, result = n << 62 >> whole, whole
     for _ in range(32):
@@ -66,11 +68,7 @@ def probabilities(d: int, n: int) -> list[int]:
 
 def listed(kept: Places, d: int) -> Places:
     """The smaller of the two sets; of equals, the kept one."""
-    if 2 * kept.size <= d:
-        return kept
-    mask = np.ones(d, bool)
-    mask[kept] = False
-    return np.flatnonzero(mask).astype(np.uint32)
+    return kept if 2 * kept.size <= d else _others(kept, d)
 
 
 def reference_encode(kept: Places, d: int) -> bytes:
@@ -106,15 +104,36 @@ def reference_decode(data: bytes, d: int, k: int) -> Places:
         places.append(before)
     kept = np.array(places, np.uint32)
     if k > n:
-        mask = np.ones(d, bool)
-        mask[kept] = False
-        kept = np.flatnonzero(mask).astype(np.uint32)
+        kept = _others(kept, d)
     if reference_encode(kept, d) != data:
         raise DecodeError(_BAD_PLACES)
     return kept
 
 
-encode, decode = reference_encode, reference_decode
+def encode(kept: Places, d: int) -> Bytes:
+    """The section of these places below `d`, ascending."""
+    out = np.zeros(size(d, kept.size), np.uint8)
+    if out.size:
+        _native.places_encode(listed(kept, d), d, out)
+    return out
+
+
+def decode(data: Bytes, d: int, k: int) -> Places:
+    """The `k` places in a section; `DecodeError` for bytes that `encode` does not write."""
+    places = np.empty(min(k, d - k), np.uint32)
+    if places.size:
+        _native.places_decode(data, d, places)
+        again = np.empty_like(data)
+        _native.places_encode(places, d, again)
+        if not np.array_equal(again, data):
+            raise DecodeError(_BAD_PLACES)
+    return places if k == places.size else _others(places, d)
+
+
+def _others(places: Places, d: int) -> Places:
+    mask = np.ones(d, bool)
+    mask[places] = False
+    return np.flatnonzero(mask).astype(np.uint32)
 
 
 class _Writer:

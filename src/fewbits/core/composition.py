@@ -72,8 +72,9 @@ class Composed(Operator):
             at = end
         own = rng.fork(len(self.before))
         last, sizes = self.last.encode(x, own, into[at:], threads=threads)
-        saturated = sum(tally.saturated for tally in (*tallies, last))
-        # Later stages see values that are not finite multiplied or merged: the first one counts.
+        # What saturates in one stage does so again in the next: no value is to be counted twice.
+        saturated = max(tally.saturated for tally in (*tallies, last))
+        # Later stages see values that are not finite multiplied or dropped: the first one counts.
         met = Tally(saturated, tallies[0].nonfinite)
         return Written(met, (*(part.size for part in into[:at]), *sizes))
 

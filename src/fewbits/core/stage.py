@@ -64,7 +64,7 @@ def key_section() -> Packed:
 
 
 def write_key(rng: Rng, into: npt.NDArray[np.uint8]) -> None:
-    """Send the stream itself: whoever calls this draws from `rng` nothing that must stay private."""
+    """Send the stream itself: nothing that must stay private may be drawn from it."""
     into[:] = np.frombuffer(rng.key, np.uint8)
 
 
@@ -80,5 +80,5 @@ def check_fraction(fraction: float) -> None:
 
 
 def kept(fraction: float, d: int) -> int:
-    """How many of `d` values a fraction is: rounded to the nearest, at least one if there is one."""
+    """How many of `d` values a fraction is: rounded to the nearest, and not 0 unless `d` is."""
     return min(d, max(1, int(fraction * d + 0.5)))

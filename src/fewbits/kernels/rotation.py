@@ -65,9 +65,9 @@ def rotate(
 ) -> tuple[Bits, Tally]:
     """The rotated vector, and how many values saturated or are not finite in the result."""
     work = arithmetic(format)
-    values = reference.to_float64(bits, format).astype(work.name)
     flip = np.where(signs.words(0, bits.size) >> np.uint32(31), -1.0, 1.0).astype(work.name)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore"):  # signalling NaNs are welcome
+        values = reference.to_float64(bits, format).astype(work.name)
         turned = values if inverse else values * flip
     result, saturated = np.empty_like(values), 0
     broken = np.zeros(bits.size, bool)
@@ -81,7 +81,8 @@ def rotate(
     if inverse:
         rounded ^= np.where(flip < 0, format.bits.type(format.sign), format.bits.type(0))
     rounded[broken] = format.quiet_nan
-    return rounded, Tally(saturated + clipped, int(broken.sum()))
+    # What exceeds the arithmetic's largest number exceeds a 16-bit format's too: count it once.
+    return rounded, Tally(saturated if work == format else clipped, int(broken.sum()))
 
 
 def _blocks(

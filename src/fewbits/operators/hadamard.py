@@ -3,11 +3,11 @@ r"""Hadamard: rotate blocks so that every value is about as large as any other.
 A stage, to be put before an operator: `hadamard|natural`. On every block of $B$ values, with $H$
 the Walsh-Hadamard matrix of entries $\pm 1$ and random signs $s_i \in \{-1, 1\}$,
 $$ z = \tfrac{1}{\sqrt B} H (s \circ x), \qquad y = s \circ \tfrac{1}{\sqrt B} H\, C(z) . $$
-The rotation keeps norms and inner products, so $y$ has the error and the bias of the operator $C$ on
-$z$, and the guarantee of $C$ is kept: $\omega$, or $\alpha$, surely where it was. What changes is
-where $z$ lies. Its values are nearly Gaussian for any $x$, so an operator whose error depends on the
-largest value, or on how the values are spread, meets its best case; one that is relative to each
-value, like `natural`, gains nothing on gradients and loses their zeros. It costs
+The rotation keeps norms and inner products, so $y$ has the error and the bias of the operator $C$
+on $z$, and the guarantee of $C$ is kept: $\omega$, or $\alpha$, surely where it was. What changes
+is where $z$ lies. Its values are nearly Gaussian for any $x$, so an operator whose error depends on
+the largest value, or on how the values are spread, never meets its worst case; one that is relative
+to each value, like `natural`, gains nothing on gradients and loses their zeros. It costs
 $O(d \log B)$.
 
 `signs=common` (the default) takes the same signs for every vector and sends nothing, so that
@@ -29,13 +29,15 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
+import numpy as np
+
 from fewbits.core import parameters
 from fewbits.core.guarantee import Guarantee
 from fewbits.core.operator import Parts
 from fewbits.core.stage import Split, Stage, key_section, read_key, write_key
 from fewbits.core.vector import Vector
 from fewbits.errors import SpecError
-from fewbits.kernels import reference, rotation
+from fewbits.kernels import native, reference, rotation
 from fewbits.kernels.formats import Format
 from fewbits.kernels.units import Tally
 from fewbits.rng import Rng
@@ -73,16 +75,15 @@ class Hadamard(Stage):
             write_key(rng, into[0])
         else:
             rng = COMMON
-        rotated, tally = rotation.rotate(x.bits, x.format, self.block, rng)
-        met = Tally(tally.saturated, reference.count_nonfinite(x.bits, x.format))
-        return Split(Vector(rotated, x.format), met)
+        rotated = Vector(np.empty_like(x.bits), x.format)
+        tally = native.rotate(x.bits, x.format, self.block, rng, rotated.bits)
+        if tally.nonfinite:  # all of a block that holds one: say how many there were
+            tally = tally._replace(nonfinite=reference.count_nonfinite(x.bits, x.format))
+        return Split(rotated, tally)
 
     def join(self, parts: Parts, reduced: Vector, out: Vector, *, threads: int = 1) -> Tally:
         rng = read_key(parts[0]) if self.signs == "private" else COMMON
-        out.bits[:], tally = rotation.rotate(
-            reduced.bits, reduced.format, self.block, rng, inverse=True
-        )
-        return tally
+        return native.rotate(reduced.bits, out.format, self.block, rng, out.bits, inverse=True)
 
     def guarantee(self, d: int, format: Format, inner: Guarantee) -> Guarantee:
         block = min(self.block, 1 << max(d.bit_length() - 1, 0))
@@ -91,7 +92,7 @@ class Hadamard(Stage):
         own = steps * unit if work == format else unit + steps * 2.0 ** -(work.mantissa + 1)
         error = (math.sqrt(inner.error) * (1 + own) ** 2 + 2 * own * (1 + own) + unit) ** 2
         # A rotated value is at most the root of the block times the largest one. It may be as small
-        # as it likes: from this `low` on, what is lost below the operator's own is a `unit` at most.
+        # as it likes: from this `low` on, what is lost below the operator's own is one `unit`.
         root = math.sqrt(block)
         largest = (2 - 2.0**-format.mantissa) * format.largest_power_value
         ends = inner.low * root / unit, min(inner.high, largest) / root

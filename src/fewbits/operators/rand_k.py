@@ -4,8 +4,8 @@ A stage, to be put before an operator: `rand-k:fraction=0.1|natural`. With $S$ a
 of the $d$ places and $C$ the operator that follows,
 $$ y_i = C\!\left(\tfrac{d}{k}\, x_S\right)_i \text{ if } i \in S, \text{ else } 0, \qquad
    k = \lfloor d f + \tfrac12 \rfloor \text{ for the fraction } f, \text{ at least } 1 . $$
-The stage alone has $\omega_1 = d/k - 1$, with equality for every vector. Before an unbiased operator
-with $\omega_2$ the whole is unbiased with
+The stage alone has $\omega_1 = d/k - 1$, with equality for every vector. Before an unbiased
+operator with $\omega_2$ the whole is unbiased with
 $$ \omega = \tfrac{d}{k} (1 + \omega_2) - 1 , $$
 reached where the operator's own bound is (before `natural`: $d/k$ a power of two and all
 $|x_i| = \tfrac43 2^a$). Values are multiplied before the operator sees them, so `natural` still
@@ -32,6 +32,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from fewbits import _native
 from fewbits.core.guarantee import Guarantee, after_unbiased
 from fewbits.core.operator import Parts
 from fewbits.core.stage import (
@@ -96,7 +97,7 @@ class RandK(Stage):
 
 def places(rng: Rng, d: int, k: int) -> npt.NDArray[np.uint32]:
     """The `k` of `d` places that a stream chooses."""
-    return reference.largest(rng.words(0, d), k)
+    return native.largest(_native.words(rng.key, 0, d), None, k)[0]
 
 
 def multiplied(bits: Bits, format: Format, d: int) -> tuple[Bits, int]:

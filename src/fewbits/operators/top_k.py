@@ -14,21 +14,19 @@ are equal and the operator's own bound is. Biased: made for error feedback.
 The places cost less than $\log_2 \binom{d}{k} + \tfrac12 \log_2 (2 \pi k) + k / 512 + 24$ bits,
 whatever they are: 8.1 bits for each value that is kept at $f = 0.01$, 4.7 at $f = 0.1$.
 
-Ends of the range. Magnitudes are compared as bits, so NaN come first, then infinities: a vector that
-is not finite never becomes finite. Values that are not kept decode to +0.
+Ends of the range. Magnitudes are compared as bits, so NaN come first, then infinities: a vector
+that is not finite never becomes finite. Values that are not kept decode to +0.
 """
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
-
-import numpy as np
 
 from fewbits.coding import subsets
 from fewbits.core.guarantee import Guarantee
 from fewbits.core.operator import Parts
 from fewbits.core.stage import Split, Stage, check_fraction, kept
 from fewbits.core.vector import Vector
-from fewbits.kernels import reference
+from fewbits.kernels import native, reference
 from fewbits.kernels.formats import Format
 from fewbits.kernels.units import Tally
 from fewbits.rng import Rng
@@ -55,14 +53,12 @@ class TopK(Stage):
 
     def split(self, x: Vector, rng: Rng, into: Parts, *, threads: int = 1) -> Split:
         (places,) = into
-        magnitudes = x.bits & x.bits.dtype.type(x.format.sign - 1)
-        chosen = reference.largest(magnitudes, self.reduced(x.count))
-        places[:] = np.frombuffer(subsets.encode(chosen, x.count), np.uint8)
-        met = Tally(0, reference.count_nonfinite(x.bits, x.format))
-        return Split(Vector(x.bits[chosen], x.format), met)
+        chosen, nonfinite = native.largest(x.bits, x.format, self.reduced(x.count))
+        places[:] = subsets.encode(chosen, x.count)
+        return Split(Vector(x.bits[chosen], x.format), Tally(0, nonfinite))
 
     def join(self, parts: Parts, reduced: Vector, out: Vector, *, threads: int = 1) -> Tally:
-        chosen = subsets.decode(parts[0].tobytes(), out.count, reduced.count)
+        chosen = subsets.decode(parts[0], out.count, reduced.count)
         out.bits[:] = 0
         out.bits[chosen] = reduced.bits
         return Tally(0, reference.count_nonfinite(reduced.bits, out.format))
