@@ -11,7 +11,15 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "OMP=2": {"threads": "2", "inner": None},
     "mixed": {"threads": ["1", "2", None, "2"], "inner": None},
 }
-OPERATORS = ("identity", "float16", "bfloat16", "natural", "natural:rounding=nearest")
+OPERATORS = (
+    "identity",
+    "float16",
+    "bfloat16",
+    "natural",
+    "natural:rounding=nearest",
+    "top-k:fraction=0.25|natural",
+    "hadamard:block=64|rand-k:fraction=0.5|natural:coder=rans",
+)
 RUNS = [(worker, scheme) for worker in OPERATORS for scheme in ("sharded", "star", "gather")]
 
 
@@ -45,7 +53,7 @@ def check(launcher: Launcher, world: int, setting: str, **options: Any) -> None:
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("world", [2, 4])
 def test_replicas_stay_identical(launcher: Launcher, world: int, setting: str) -> None:
-    check(launcher, world, setting, steps=2)  # 8 times 15 runs: 240 steps in all
+    check(launcher, world, setting, steps=2)  # 8 times 21 runs: 336 steps in all
 
 
 @pytest.mark.parametrize("optimizer", ["SGD", "Adam"])

@@ -306,23 +306,6 @@ def bad() -> dict[str, Bad]:
             decode,
             "identity is an operator, yet another stage follows it",
         ),
-        "stage-alone": Bad(
-            _identity(stage=b"\x0b\0\0"), decode, "rand-k is a stage, yet no operator follows it"
-        ),
-        "stage-fraction": Bad(
-            _identity(_fixed(8, 2), stage=_fraction(1.5) + b"\x01\0\0"),
-            decode,
-            "the header's parameters make no sense: "
-            "fraction must be above 0 and at most 1, got 1.5",
-        ),
-        "stage-block": Bad(
-            _identity(
-                _fixed(8, 2), stage=b"\x0c\0\x01\0\x02" + struct.pack("<q", 24) + b"\x01\0\0"
-            ),
-            decode,
-            "the header's parameters make no sense: "
-            "block must be a power of two from 2 to 65536, got 24",
-        ),
         "operator": Bad(
             _identity(stage=b"\xff\xfe\0"),
             version,
@@ -396,7 +379,24 @@ def bad() -> dict[str, Bad]:
     }
     right = subsets.reference_encode(np.array([3, 7], np.uint32), 20)
     wrong = reasons[_native.BAD_PLACES]
-    places = {
+    composed = {
+        "stage-alone": Bad(
+            _identity(stage=b"\x0b\0\0"), decode, "rand-k is a stage, yet no operator follows it"
+        ),
+        "stage-fraction": Bad(
+            _identity(_fixed(8, 2), stage=_fraction(1.5) + b"\x01\0\0"),
+            decode,
+            "the header's parameters make no sense: "
+            "fraction must be above 0 and at most 1, got 1.5",
+        ),
+        "stage-block": Bad(
+            _identity(
+                _fixed(8, 2), stage=b"\x0c\0\x01\0\x02" + struct.pack("<q", 24) + b"\x01\0\0"
+            ),
+            decode,
+            "the header's parameters make no sense: "
+            "block must be a power of two from 2 to 65536, got 24",
+        ),
         "places-beyond": Bad(_places(b"\0" * len(right)), decode, wrong),
         "places-padding": Bad(_places(right[:-1] + b"\x01"), decode, wrong),
         "places-length": Bad(
@@ -406,7 +406,7 @@ def bad() -> dict[str, Bad]:
             f"{len(right)} values need {len(right)}",
         ),
     }
-    return {**structure, **stages, **sections, **coded, **places}
+    return {**structure, **stages, **sections, **coded, **composed}
 
 
 def entry(name: str, case: Bad) -> str:
