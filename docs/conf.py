@@ -7,8 +7,10 @@ import numpy as np
 from sphinx.application import Sphinx
 
 import fewbits
+from fewbits.core.named import Named
 from fewbits.core.operator import Operator
 from fewbits.core.parameters import fields
+from fewbits.core.stage import Stage
 from fewbits.kernels.formats import BY_NAME, FORMATS
 from fewbits.registry import known
 
@@ -66,15 +68,21 @@ Code {code}. {parameters}
 """
 
 
-def specs(cls: type[Operator]) -> list[str]:
-    """The operator's default, and each of its other choices."""
+def everything() -> dict[str, type[Named]]:
+    """Operators and stages by name, in the order of their codes."""
+    found = {**known().by_name, **known().stages}
+    return dict(sorted(found.items(), key=lambda item: item[1].code))
+
+
+def specs(cls: type[Named]) -> list[str]:
+    """The default, and each of the other choices; a stage before `natural`."""
     choices = (
         f"{cls.name}:{field.name}={choice}"
         for field in fields(cls)
         for choice in field.choices
         if choice != field.default
     )
-    return [cls.name, *choices]
+    return [spec + "|natural" * issubclass(cls, Stage) for spec in (cls.name, *choices)]
 
 
 def promise(operator: Operator, format_name: str = "float32") -> str:
@@ -90,16 +98,16 @@ def index() -> str:
     """The table of all operators."""
     x = np.random.default_rng(SEED).standard_normal(DIMENSION, dtype=np.float32)
     rows = []
-    for name, cls in sorted(known().by_name.items(), key=lambda item: item[1].code):
+    for name, cls in everything().items():
         for spec in specs(cls):
             bits = 8 * len(fewbits.compress(x, spec, seed=SEED)) / DIMENSION
-            link = f"[`{spec}`]({name}.md)"
+            link = f"[`{spec}`]({name}.md)".replace("|", "\\|")
             rows.append(f"| {link} | {promise(fewbits.operator(spec))} | {bits:.2f} | {cls.code} |")
-    pages = "\n".join(sorted(known().by_name, key=lambda name: known().by_name[name].code))
+    pages = "\n".join(everything())
     return INDEX.format(rows="\n".join(rows), pages=pages, dimension=DIMENSION)
 
 
-def page(cls: type[Operator]) -> str:
+def page(cls: type[Named]) -> str:
     """An operator's module docstring, its parameters, and its guarantee for each dtype."""
     parameters = [
         f"Parameter {field.number} is `{field.name}`"
@@ -116,7 +124,7 @@ def page(cls: type[Operator]) -> str:
         for format in FORMATS:
             own = fewbits.operator(spec).guarantee(DIMENSION, format)
             ends = "all" if own.high == np.inf else f"{own.low:.4g} to {own.high:.4g}"
-            what = f"{promise(fewbits.operator(spec), format.name)} (`{spec}`)"
+            what = f"{promise(fewbits.operator(spec), format.name)} (`{spec}`)".replace("|", "\\|")
             guarantees.append(f"| `{format.name}` | {what} | {ends} |")
     return PAGE.format(
         name=cls.name,
@@ -129,7 +137,7 @@ def page(cls: type[Operator]) -> str:
 
 def write_operator_pages(_: Sphinx) -> None:
     """Write docs/operators/*.md; a file whose text has not changed is left alone."""
-    texts = {f"{name}.md": page(cls) for name, cls in known().by_name.items()}
+    texts = {f"{name}.md": page(cls) for name, cls in everything().items()}
     texts["index.md"] = index()
     OPERATORS.mkdir(exist_ok=True)
     for old in OPERATORS.glob("*.md"):

@@ -14,6 +14,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # an isolated Python leaves it out
 from coded_by_hand import Bytes, coded, need
+from formats_by_hand import BFLOAT16, FLOAT16, FLOAT64, FORMATS, Format
+from stages_by_hand import STAGES, Parameters
 
 MAX_DIMENSIONS, MAX_STAGES, MAX_SECTIONS, MAX_PARAMETERS = 32, 8, 16, 32
 MAX_ELEMENTS, CHECKSUM_SIZE = 2**28, 4
@@ -32,46 +34,6 @@ class Reader:
 
     def numbers(self, count: int, size: int) -> list[int]:
         return [self.number(size) for _ in range(count)]
-
-
-class Format:
-    """Chapter 3: a sign bit, then `exponent` bits, then `mantissa` bits."""
-
-    def __init__(self, name: str, exponent: int, mantissa: int) -> None:
-        self.name, self.exponent, self.mantissa = name, exponent, mantissa
-        self.size = (1 + exponent + mantissa) // 8
-        self.top, self.bias = (1 << exponent) - 1, (1 << (exponent - 1)) - 1
-        self.sign, self.infinity = 1 << (exponent + mantissa), self.top << mantissa
-        self.quiet_nan = self.infinity | 1 << (mantissa - 1)
-
-    def value(self, bits: int) -> float:
-        """The number that a pattern of bits stands for."""
-        code, fraction = divmod(bits & (self.sign - 1), 1 << self.mantissa)
-        if code == self.top:
-            number = math.nan if fraction else math.inf
-        else:
-            significand = fraction + (1 << self.mantissa if code else 0)
-            number = math.ldexp(significand, max(code, 1) - self.bias - self.mantissa)
-        return -number if bits & self.sign else number
-
-    def nearest(self, number: float) -> int:
-        """The bits of the nearest value, ties to even; finite numbers stay finite."""
-        if math.isnan(number):
-            return self.quiet_nan
-        sign = self.sign if math.copysign(1, number) < 0 else 0
-        if math.isinf(number):
-            return sign | self.infinity
-        exponent = max(math.frexp(number)[1] - 1, 1 - self.bias) if number else 1 - self.bias
-        steps = round(math.ldexp(abs(number), self.mantissa - exponent))
-        magnitude = ((exponent + self.bias - 1) << self.mantissa) + steps
-        return sign | min(magnitude, self.infinity - 1)
-
-
-FLOAT32, FLOAT64 = Format("float32", 8, 23), Format("float64", 11, 52)
-FLOAT16, BFLOAT16 = Format("float16", 5, 10), Format("bfloat16", 8, 7)
-FORMATS = {1: FLOAT32, 2: FLOAT64, 3: FLOAT16, 4: BFLOAT16}
-
-Parameters = dict[int, tuple[int, int]]  # number -> type, value
 
 
 def read_stage(reader: Reader, room: int) -> tuple[int, Parameters]:
@@ -162,25 +124,39 @@ def natural(sections: list[bytes], format: Format, count: int, entropy: bool) ->
     return [format.quiet_nan if power == format.infinity else power for power in powers]
 
 
-def decode(data: bytes) -> tuple[str, Format, list[int], list[int]]:
-    """Chapter 5: spec, format, shape and the bits of every value."""
-    format, nonfinite, shape, stages, sections = parse(data)
-    need(len(stages) == 1, "no stage operator exists in this version")
-    ((code, parameters),) = stages
-    need(code in (1, 2, 3, 4), "unknown operator")
-    spec, count = ["identity", "float16", "bfloat16", "natural"][code - 1], math.prod(shape)
+def operator(
+    code: int, parameters: Parameters, sections: list[bytes], format: Format, count: int
+) -> tuple[str, list[int]]:
+    """Sections 5.1 to 5.3: spec and the bits of every value."""
+    need(code in (1, 2, 3, 4), "unknown operator, or a stage without one after it")
+    spec = ["identity", "float16", "bfloat16", "natural"][code - 1]
     names = {0: "rounding=nearest", 1: "coder=rans"} if code == 4 else {}
     need(parameters.keys() <= names.keys(), "unknown parameter")
     need(all(own == (1, 1) for own in parameters.values()), "unknown type or choice")
     spec += ":" * bool(parameters) + ",".join(names[number] for number in parameters)
     sent = {1: format, 2: FLOAT16, 3: BFLOAT16}.get(code)
     if sent:
-        bits = cast(sections, sent, format, count)
-    else:
-        bits = natural(sections, format, count, 1 in parameters)
+        return spec, cast(sections, sent, format, count)
+    return spec, natural(sections, format, count, 1 in parameters)
+
+
+def decode(data: bytes) -> tuple[str, Format, list[int], list[int]]:
+    """Chapter 5: spec, format, shape and the bits of every value."""
+    format, nonfinite, shape, stages, sections = parse(data)
+    count, specs, joins = math.prod(shape), [], []
+    for code, parameters in stages[:-1]:
+        need(code in STAGES, "not a stage")
+        spec, join, side, reduced = STAGES[code](parameters, format, count)
+        need(len(sections) >= side, "wrong number of sections")
+        joins.append((join, sections[:side], count))
+        sections, count = sections[side:], reduced
+        specs.append(spec)
+    spec, bits = operator(*stages[-1], sections, format, count)
+    for join, side, size in reversed(joins):
+        bits = join(side, bits, size)
     some = any(value & format.infinity == format.infinity for value in bits)
     need(some == nonfinite, "the flag for values that are not finite is wrong")
-    return spec, format, shape, bits
+    return "|".join([*specs, spec]), format, shape, bits
 
 
 def main() -> None:

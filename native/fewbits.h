@@ -24,7 +24,7 @@ extern "C" {
 
 /* Raised whenever a signature or a structure below changes; the Python loader refuses any other
  * number. */
-#define FEWBITS_ABI 2
+#define FEWBITS_ABI 3
 
 enum fewbits_status {
     FEWBITS_OK = 0,
@@ -43,6 +43,8 @@ enum fewbits_status {
     FEWBITS_CODED_STATE = 11,  /* a lane starts outside its range or does not end where it must */
     FEWBITS_CODED_ESCAPE = 12, /* an escaped code that has a symbol of its own */
     FEWBITS_CODED_ZERO = 13,   /* a sparse block's mask has a bit for a code that is 0 */
+
+    FEWBITS_BAD_PLACES = 14, /* places beyond the vector's end, or not as an encoder writes them */
 
     FEWBITS_FRAME_SHORT = 20,      /* detail: bytes needed at least, bytes given */
     FEWBITS_FRAME_MAGIC = 21,      /* the first four bytes are not "fewb" */
@@ -149,6 +151,23 @@ FEWBITS_API int fewbits_encode(fewbits_unit *units, size_t count, size_t *failed
 FEWBITS_API int fewbits_decode(fewbits_unit *units, size_t count, size_t *failed);
 /* values += decoded; values are float64 if `dtype` is, else float32. */
 FEWBITS_API int fewbits_accumulate(fewbits_unit *units, size_t count, size_t *failed);
+
+/* The places of the `k` largest magnitudes, ascending; of equal ones the first. `dtype` 0 is
+ * unsigned 32-bit numbers. k is 1 to count, at most 2^32. `nonfinite` counts NaN and infinities. */
+FEWBITS_API int fewbits_select(const void *values, int dtype, size_t count, uint32_t *places,
+                               size_t k, uint64_t *nonfinite);
+/* `n` ascending places below `d` (1 <= n < d <= 2^32) as the gaps between them, range coded: fills
+ * `size` bytes, which src/fewbits/coding/subsets.py computes. Decode reads as many places as it is
+ * asked for, and leaves it to the caller to compare with what encode writes. */
+FEWBITS_API int fewbits_places_encode(const uint32_t *places, size_t n, uint64_t d, uint8_t *out,
+                                      size_t size);
+FEWBITS_API int fewbits_places_decode(const uint8_t *data, size_t size, uint64_t d,
+                                      uint32_t *places, size_t n);
+/* Random signs and the orthonormal Walsh-Hadamard transform on blocks (a power of two up to 65536),
+ * then on the powers of two that the rest is made of; `inverse` 1 goes back. In place if `out` is
+ * `values`. `nonfinite` counts values of the result. */
+FEWBITS_API int fewbits_rotate(const void *values, int dtype, size_t count, size_t block,
+                               const uint32_t key[4], int inverse, void *out, fewbits_tally *tally);
 
 #define FEWBITS_MAX_DIMENSIONS 32
 #define FEWBITS_MAX_STAGES 8

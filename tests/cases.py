@@ -4,6 +4,7 @@ The rest of the file makes the vectors that the suites share. Everything is a pu
 arguments, so that no test depends on another or on the order they run in.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,13 +13,18 @@ import numpy as np
 import numpy.typing as npt
 
 from fewbits import Operator, Rng, _native
-from fewbits.coding import rans
-from fewbits.kernels import reference
+from fewbits.coding import rans, subsets
+from fewbits.core.composition import Composed
+from fewbits.core.named import Named
+from fewbits.kernels import reference, rotation
 from fewbits.kernels.formats import BFLOAT16, FLOAT16, FLOAT64, FORMATS, Bits, Format
 from fewbits.operators.bfloat16 import Bfloat16
 from fewbits.operators.float16 import Float16
+from fewbits.operators.hadamard import COMMON, Hadamard
 from fewbits.operators.identity import Identity
 from fewbits.operators.natural import Natural
+from fewbits.operators.rand_k import RandK
+from fewbits.operators.top_k import TopK
 
 Values = npt.NDArray[np.float64]
 Sections = tuple[bytes, ...]
@@ -47,6 +53,65 @@ def coded(bits: Bits, format: Format, rng: Rng | None) -> Sections:
     return (rans.reference_encode(exponents, format.top_code + 1, signs),)
 
 
+Reference = Callable[[Bits, Format, Rng], Sections]
+Staged = Callable[[Bits, Format, Rng], tuple[Sections, Bits]]
+
+
+def after(stage: Staged, operator: Reference) -> Reference:
+    """The sections of one stage, then those of the operator on what the stage hands on."""
+
+    def sections(bits: Bits, format: Format, rng: Rng) -> Sections:
+        side, rest = stage(bits, format, rng.fork(0))
+        return *side, *operator(rest, format, rng.fork(1))
+
+    return sections
+
+
+def top_k(fraction: float) -> Staged:
+    def split(bits: Bits, format: Format, rng: Rng) -> tuple[Sections, Bits]:
+        k = min(bits.size, max(1, int(fraction * bits.size + 0.5)))
+        order = np.argsort(-(bits & bits.dtype.type(format.sign - 1)).astype(float), kind="stable")
+        if format == FLOAT64:  # bits that float64 numbers cannot tell apart
+            magnitudes = bits & np.uint64(format.sign - 1)
+            order = np.array(sorted(range(bits.size), key=lambda i: (-int(magnitudes[i]), i)), int)
+        kept = np.sort(order[:k])
+        return (subsets.reference_encode(kept.astype(np.uint32), bits.size),), bits[kept]
+
+    return split
+
+
+def rand_k(fraction: float) -> Staged:
+    def split(bits: Bits, format: Format, rng: Rng) -> tuple[Sections, Bits]:
+        d = bits.size
+        k = min(d, max(1, int(fraction * d + 0.5)))
+        kept = np.sort(np.argsort(~rng.words(0, d), kind="stable")[:k])
+        values = reference.to_float64(bits, format)
+        with np.errstate(all="ignore"):
+            scaled = values[kept] * (d / k) if d else values
+            scaled[np.isinf(scaled)] = np.copysign(np.finfo(float).max, scaled)[np.isinf(scaled)]
+        result = reference.cast(scaled.view(np.uint64), FLOAT64, format)[0]
+        if not np.isfinite(values).all():
+            result[:] = format.quiet_nan
+        return (rng.key,), result
+
+    return split
+
+
+def hadamard(block: int, private: bool = False) -> Staged:
+    def split(bits: Bits, format: Format, rng: Rng) -> tuple[Sections, Bits]:
+        key = (rng.key,) if private else ()
+        return key, rotation.rotate(bits, format, block, rng if private else COMMON)[0]
+
+    return split
+
+
+def rotated_flat(value: float, block: int) -> Callable[[Format], Values]:
+    """The vector that the rotation takes to one value everywhere."""
+    flat = np.full(1 << 16, value)
+    turned = rotation.rotate(flat.view(np.uint64), FLOAT64, block, COMMON, inverse=True)[0]
+    return lambda format: turned.view(np.float64)
+
+
 @dataclass(frozen=True)
 class Case:
     """An operator and what the suite cannot ask it.
@@ -54,18 +119,26 @@ class Case:
     `sections` is what a frame must hold, from the NumPy reference alone. `tight` gives the value
     that, repeated, makes the relative squared error equal to the guarantee's constant up to a
     relative `within`; None where the operator loses nothing on the format. `stochastic` operators
-    give other bytes for other seeds.
+    give other bytes for other seeds. `tight` may also give a whole vector. `local`: value i of the
+    output depends on value i of the input and on nothing else of it.
     """
 
     operator: Operator
     sections: Callable[[Bits, Format, Rng], Sections]
-    tight: Callable[[Format], float | None] = lambda format: None
+    tight: Callable[[Format], float | Values | None] = lambda format: None
     within: float = 0.01
     stochastic: bool = False
+    local: bool = True
 
     @property
     def id(self) -> str:
-        return self.operator.spec.replace(":", "-").replace("=", "-")
+        return re.sub("[^a-z0-9.]", "-", self.operator.spec)
+
+    @property
+    def parts(self) -> tuple[Named, ...]:
+        """The stages and the operator."""
+        own = self.operator
+        return (*own.before, own.last) if isinstance(own, Composed) else (own,)
 
 
 CASES = (
@@ -80,6 +153,46 @@ CASES = (
     Case(Natural(), natural, lambda format: 4 / 3, within=0.03, stochastic=True),
     Case(Natural("nearest"), lambda bits, format, rng: natural(bits, format, None), lambda _: 1.5),
     Case(Natural(coder="rans"), coded, lambda format: 4 / 3, within=0.03, stochastic=True),
+    Case(
+        Composed((TopK(0.75),), Identity()),
+        after(top_k(0.75), same_bits),
+        lambda format: 1.0,
+        local=False,
+    ),
+    Case(
+        Composed((TopK(0.75),), Natural()),
+        after(top_k(0.75), natural),
+        lambda format: 4 / 3,
+        within=0.03,
+        stochastic=True,
+        local=False,
+    ),
+    # 4/3 once it is multiplied by d/k = 5/4.
+    Case(
+        Composed((RandK(0.8),), Natural()),
+        after(rand_k(0.8), natural),
+        lambda format: 16 / 15,
+        within=0.03,
+        stochastic=True,
+        local=False,
+    ),
+    Case(
+        Composed((Hadamard(),), Natural()),
+        after(hadamard(4096), natural),
+        rotated_flat(4 / 3, 4096),
+        within=0.1,  # bfloat16: the bound counts the worst roundings, 8 %
+        stochastic=True,
+        local=False,
+    ),
+    Case(
+        Composed((Hadamard(16, "private"),), Natural()),
+        after(hadamard(16, private=True), natural),
+        # One value in 16 and zeros around it: whatever the signs, all rotated values are 4/3.
+        lambda format: np.where(np.arange(1 << 16) % 16, 0.0, 16 / 3),
+        within=0.1,  # bfloat16: the bound counts the worst roundings, 8 %
+        stochastic=True,
+        local=False,
+    ),
 )
 ROWS = [(case, format) for case in CASES for format in FORMATS]
 ROW_IDS = [f"{case.id}-{format.name}" for case, format in ROWS]

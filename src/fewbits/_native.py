@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from fewbits.errors import DecodeError
 
-ABI = 2
+ABI = 3
 SIMD = ("scalar", "avx2")
 
 Bytes = npt.NDArray[np.uint8]
@@ -24,6 +24,7 @@ Array = npt.NDArray[Any]
 OK, BAD_PADDING, BAD_CODE, BAD_SIGN = 0, 3, 4, 5
 CODED_LENGTHS, CODED_KIND, CODED_SHORT, CODED_LONG = 6, 7, 8, 9
 CODED_TABLE, CODED_STATE, CODED_ESCAPE, CODED_ZERO = 10, 11, 12, 13
+BAD_PLACES = 14
 _REFUSED = {
     BAD_PADDING: "unused bits at the end of a section are not zero",
     BAD_CODE: "a code is not below its bound",
@@ -36,6 +37,7 @@ _REFUSED = {
     CODED_STATE: "a lane of a coded block starts or ends in an impossible state",
     CODED_ESCAPE: "an escaped code has a symbol of its own",
     CODED_ZERO: "a sparse block's mask has a bit for a code that is 0",
+    BAD_PLACES: "a section of places is not one that an encoder writes",
 }
 
 MAX_DIMENSIONS, MAX_STAGES, MAX_SECTIONS, MAX_PARAMETERS = 32, 8, 16, 32
@@ -134,6 +136,13 @@ def _load() -> ctypes.CDLL:
         "encode": (c_int, [c_void_p, c_size_t, POINTER(c_size_t)]),
         "decode": (c_int, [c_void_p, c_size_t, POINTER(c_size_t)]),
         "accumulate": (c_int, [c_void_p, c_size_t, POINTER(c_size_t)]),
+        "select": (c_int, [c_void_p, c_int, c_size_t, c_void_p, c_size_t, POINTER(c_uint64)]),
+        "places_encode": (c_int, [c_void_p, c_size_t, c_uint64, c_void_p, c_size_t]),
+        "places_decode": (c_int, [c_void_p, c_size_t, c_uint64, c_void_p, c_size_t]),
+        "rotate": (
+            c_int,
+            [c_void_p, c_int, c_size_t, c_size_t, c_uint32 * 4, c_int, c_void_p, c_uint64 * 2],
+        ),
         "frame_parse": (c_int, [c_void_p, c_size_t, c_uint64, POINTER(Frame), c_uint64 * 2]),
     }
     for function, (result, arguments) in signatures.items():
@@ -243,6 +252,43 @@ def coded_decode(
         address(data), data.nbytes, bound, address(codes), signs_at, codes.size
     )
     _checked(status)
+
+
+def select(values: Array, dtype: int, k: int) -> tuple[npt.NDArray[np.uint32], int]:
+    """The places of the `k` largest magnitudes, ascending, and how many values are not finite.
+
+    `dtype` 0 is unsigned 32-bit numbers.
+    """
+    places, nonfinite = np.empty(k, np.uint32), c_uint64()
+    arguments = address(values), dtype, values.size, address(places), k, byref(nonfinite)
+    _checked(_core.fewbits_select(*arguments))
+    return places, nonfinite.value
+
+
+def places_encode(places: npt.NDArray[np.uint32], d: int, out: Bytes) -> None:
+    """Range code ascending places below `d` into exactly `out`."""
+    _expect(places, np.uint32)
+    _checked(_core.fewbits_places_encode(address(places), places.size, d, address(out), out.nbytes))
+
+
+def places_decode(data: Bytes, d: int, places: npt.NDArray[np.uint32]) -> None:
+    """The reverse; not every section that it can read is one that `places_encode` writes."""
+    _expect(places, np.uint32)
+    _checked(
+        _core.fewbits_places_decode(address(data), data.nbytes, d, address(places), places.size)
+    )
+
+
+def rotate(
+    values: Array, dtype: int, block: int, key: bytes, out: Array, *, inverse: bool
+) -> tuple[int, int]:
+    """Rotate blocks into `out`; how many values saturated and how many are not finite."""
+    if values.dtype != out.dtype or values.size != out.size:
+        raise RuntimeError(f"cannot rotate {values.size} {values.dtype} to {out.size} {out.dtype}")
+    tally = (c_uint64 * 2)()
+    arguments = dtype, values.size, block, key_words(key), int(inverse), address(out), tally
+    _checked(_core.fewbits_rotate(address(values), *arguments))
+    return int(tally[0]), int(tally[1])
 
 
 def run_units(direction: str, table: Array) -> None:

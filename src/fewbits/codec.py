@@ -181,7 +181,7 @@ def _largest(chosen: Operator, values: Vector, shape: tuple[int, ...]) -> tuple[
         )
     layout = chosen.layout(values.count, values.format)
     lengths = tuple(section.size for section in layout)
-    header = Header(values.format, shape, (chosen.stage,), lengths)
+    header = Header(values.format, shape, chosen.stages, lengths)
     return header, len(header.encode()) + sum(lengths) + CHECKSUM_SIZE
 
 

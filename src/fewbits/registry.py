@@ -1,4 +1,4 @@
-"""Finds the operators in `fewbits/operators/*.py`, by spec name and by wire code."""
+"""Finds operators and stages in `fewbits/operators/*.py`, by spec name and by wire code."""
 
 import difflib
 import pkgutil
@@ -8,73 +8,119 @@ from typing import NamedTuple
 
 import fewbits.operators
 from fewbits.core import parameters
+from fewbits.core.composition import Composed
+from fewbits.core.named import Named
 from fewbits.core.operator import Operator
+from fewbits.core.stage import Stage
 from fewbits.errors import DecodeError, SpecError, VersionError
-from fewbits.wire.frame import Stage
+from fewbits.wire import frame as wire
 
 
 class Known(NamedTuple):
-    """The operator classes, by spec name and by wire code."""
+    """The operators' classes by spec name and by wire code, and the stages' likewise.
+
+    Operators and stages share names and codes: none is used twice.
+    """
 
     by_name: dict[str, type[Operator]]
     by_code: dict[int, type[Operator]]
+    stages: dict[str, type[Stage]]
+    stage_codes: dict[int, type[Stage]]
 
 
 @cache
 def known() -> Known:
-    """All operators, found once by scanning their package."""
-    found = Known({}, {})
+    """All operators and stages, found once by scanning their package."""
+    found = Known({}, {}, {}, {})
     for module in pkgutil.iter_modules(fewbits.operators.__path__):
         contents = vars(import_module(f"fewbits.operators.{module.name}"))
         for cls in contents.values():
-            if (
-                isinstance(cls, type)
-                and issubclass(cls, Operator)
-                and cls.__module__.endswith(f".{module.name}")
-            ):
-                if cls.name in found.by_name or cls.code in found.by_code:
-                    raise ImportError(
-                        f"{cls.__qualname__} repeats the name or code of another operator"
-                    )
+            if not isinstance(cls, type) or not cls.__module__.endswith(f".{module.name}"):
+                continue
+            if not issubclass(cls, Operator | Stage):
+                continue
+            if _find_name(found, cls.name) or _find_code(found, cls.code):
+                raise ImportError(
+                    f"{cls.__qualname__} repeats the name or code of another operator"
+                )
+            if issubclass(cls, Operator):
                 found.by_name[cls.name] = cls
                 found.by_code[cls.code] = cls
+            else:
+                found.stages[cls.name] = cls
+                found.stage_codes[cls.code] = cls
     return found
 
 
 def operator(spec: str | Operator) -> Operator:
-    """The operator that a spec such as `natural:rounding=nearest` names; an operator as it is."""
+    """The operator that a spec names, such as `natural` or `top-k|natural:rounding=nearest`.
+
+    Stages are separated by `|`, and the first is applied first. An operator is returned as it is.
+    """
     if isinstance(spec, Operator):
         return spec
     if not isinstance(spec, str):
         raise SpecError(f"expected a spec string or an operator, got {type(spec).__name__}")
-    name, colon, text = (part.strip() for part in spec.partition(":"))
-    if "|" in spec:
+    parts = [_from_text(text, spec) for text in spec.split("|")]
+    stages, last = parts[:-1], parts[-1]
+    for part in stages:
+        if not isinstance(part, Stage):
+            raise SpecError(
+                f"{part.name} is an operator and must be last in {spec!r}: "
+                f"before a '|' stand stages, {', '.join(sorted(known().stages))}"
+            )
+    if isinstance(last, Stage):
         raise SpecError(
-            f"{spec!r} composes with '|', but there is no stage to compose with in this version"
+            f"{last.name} is a stage and needs an operator after it, for instance '{spec}|natural'"
         )
-    cls = known().by_name.get(name)
-    if cls is None:
-        close = difflib.get_close_matches(name, known().by_name, n=1)
-        hint = (
-            f"did you mean {close[0]!r}?"
-            if close
-            else f"known are {', '.join(sorted(known().by_name))}"
-        )
-        raise SpecError(f"unknown operator {name!r}: {hint}")
-    if colon and not text:
-        raise SpecError(f"nothing follows the colon in {spec!r}")
-    return cls(**parameters.from_text(cls, text))
+    return _composed(stages, last)
 
 
-def from_wire(stages: tuple[Stage, ...]) -> Operator:
+def from_wire(stages: tuple[wire.Stage, ...]) -> Operator:
     """The operator that a frame's header names; `DecodeError` if there is none."""
-    if len(stages) > 1:
-        raise VersionError(f"the frame composes {len(stages)} stages: upgrade fewbits")
-    (stage,) = stages
-    cls = known().by_code.get(stage.code)
+    parts = [_from_stage(stage) for stage in stages]
+    for part in parts[:-1]:
+        if not isinstance(part, Stage):
+            raise DecodeError(f"{part.name} is an operator, yet another stage follows it")
+    if isinstance(parts[-1], Stage):
+        raise DecodeError(f"{parts[-1].name} is a stage, yet no operator follows it")
+    return _composed(parts[:-1], parts[-1])
+
+
+def _composed(stages: list[Named], last: Named) -> Operator:
+    assert isinstance(last, Operator)
+    before = tuple(stage for stage in stages if isinstance(stage, Stage))
+    return Composed(before, last) if before else last
+
+
+def _from_text(text: str, spec: str) -> Named:
+    name, colon, fields = (part.strip() for part in text.partition(":"))
+    if not name and "|" in spec:
+        raise SpecError(f"nothing stands on one side of a '|' in {spec!r}")
+    cls = _find_name(known(), name)
+    if cls is None:
+        names = sorted({*known().by_name, *known().stages})
+        close = difflib.get_close_matches(name, names, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(names)}"
+        raise SpecError(f"unknown operator {name!r}: {hint}")
+    if colon and not fields:
+        raise SpecError(f"nothing follows the colon in {text.strip()!r}")
+    return cls(**parameters.from_text(cls, fields))
+
+
+def _from_stage(stage: wire.Stage) -> Named:
+    cls = _find_code(known(), stage.code)
     if cls is None:
         raise VersionError(f"operator code {stage.code} is unknown: upgrade fewbits")
     try:
         return cls(**parameters.from_wire(cls, stage.parameters))
     except SpecError as error:
         raise DecodeError(f"the header's parameters make no sense: {error}") from error
+
+
+def _find_name(found: Known, name: str) -> type[Operator] | type[Stage] | None:
+    return found.by_name.get(name) or found.stages.get(name)
+
+
+def _find_code(found: Known, code: int) -> type[Operator] | type[Stage] | None:
+    return found.by_code.get(code) or found.stage_codes.get(code)

@@ -20,8 +20,7 @@ from cases import (
     exact,
     mixed_bits,
 )
-from fewbits import Operator, Rng, SaturationWarning, _native
-from fewbits.core import parameters
+from fewbits import Operator, Rng, SaturationWarning, _native, registry
 from fewbits.core.vector import Vector
 from fewbits.kernels.formats import BFLOAT16, FORMATS, Format
 from fewbits.wire import frame as wire
@@ -55,8 +54,9 @@ def test_corner_vectors_survive(case: Case, format: Format, corner: str) -> None
     assert y.dtype == x.dtype
     before, after = exact(x), exact(y)
     assert np.isfinite(after).all()
-    assert (after[before == 0] == 0).all()
-    assert (np.sign(after) * np.sign(before) >= 0).all()
+    if case.local:
+        assert (after[before == 0] == 0).all()
+        assert (np.sign(after) * np.sign(before) >= 0).all()
     info = fewbits.inspect(frame)
     assert info.finite
     assert (info.shape, info.dtype) == (x.shape, format.name)
@@ -189,7 +189,7 @@ def test_spec_strings_and_wire_parameters_come_back(case: Case) -> None:
     assert fewbits.operator(own.spec) == own
     assert fewbits.operator(own) is own
     assert fewbits.operator(own.spec).spec == own.spec
-    assert type(own)(**parameters.from_wire(type(own), own.stage.parameters)) == own
+    assert registry.from_wire(own.stages) == own
     assert fewbits.inspect(fewbits.compress(plain(FORMATS[0]), own)).operator == own.spec
 
 
@@ -224,8 +224,10 @@ def test_accumulate_carries_what_is_not_finite(case: Case, format: Format) -> No
     x = array([1.0, np.nan, 2.0], format)
     frame = fewbits.compress(x, case.operator, nonfinite="carry", seed=1)
     totals = np.zeros(3, np.float64 if format.itemsize == 8 else np.float32)
-    assert case.operator.accumulate(parsed(frame).sections, format, totals).nonfinite == 1
-    assert np.array_equal(totals, [1, np.nan, 2], equal_nan=True)
+    tally = case.operator.accumulate(parsed(frame).sections, format, totals)
+    assert tally.nonfinite == np.count_nonzero(~np.isfinite(totals)) >= 1
+    if case.local:
+        assert np.array_equal(totals, [1, np.nan, 2], equal_nan=True)
 
 
 @rows
@@ -266,11 +268,14 @@ def test_what_is_not_finite_is_carried(case: Case, format: Format) -> None:
         x[[1, 2, n - 1]] = array([np.nan, np.inf, -np.inf], format)
         frame = fewbits.compress(x, case.operator, seed=1, nonfinite="carry")
         y = exact(fewbits.decompress(frame))
+        assert not np.isfinite(y).all()
+        assert not fewbits.inspect(frame).finite
+        if not case.local:
+            continue
         assert np.isnan(y[1])
         assert not np.isfinite(y[[2, n - 1]]).any()
         rest = np.isfinite(exact(x))
         assert np.array_equal(y[rest], exact(finite)[rest])
-        assert not fewbits.inspect(frame).finite
 
 
 @rows
@@ -282,6 +287,11 @@ def test_values_beyond_the_range_saturate_with_a_warning(case: Case, format: For
     if exact(x)[0] <= high:
         y = fewbits.decompress(fewbits.compress(x, case.operator, seed=1))  # warnings are errors
         assert np.isfinite(exact(y)).all()
+        return
+    if not case.local:
+        with pytest.warns(SaturationWarning, match=r"^[12] of 3 values exceed the range"):
+            frame = fewbits.compress(x, case.operator, seed=1)
+        assert np.isfinite(exact(fewbits.decompress(frame))).all()
         return
     with pytest.warns(SaturationWarning, match=r"^2 of 3 values exceed the range"):
         frame = fewbits.compress(x, case.operator, seed=1)

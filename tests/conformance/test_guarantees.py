@@ -30,7 +30,8 @@ def relative_errors(x: Values, y: Values) -> Values:
 
 def keeps_bound(errors: Values, bound: float) -> bool:
     """Whether the mean is below the bound up to four standard errors of the mean."""
-    return bool(errors.mean() <= bound + 4 * errors.std() / np.sqrt(len(errors)))
+    rounding = 1e-14 * bound  # of the sums of 64 squares
+    return bool(errors.mean() <= bound + rounding + 4 * errors.std() / np.sqrt(len(errors)))
 
 
 @rows
@@ -41,7 +42,7 @@ def test_the_error_keeps_its_bound(case: Case, format: Format, shape: str) -> No
     y = outputs(case, x, TRIALS)
     errors = relative_errors(exact(x), y)
     assert keeps_bound(errors, promise.error)
-    assert not promise.sure or (errors <= promise.error).all()
+    assert not promise.sure or (errors <= promise.error * (1 + 1e-14)).all()
     # The zero map's error is 1 and its answer is not finite in relation to any promise here.
     assert promise.error < 1
     assert not keeps_bound(relative_errors(exact(x), 0 * y), promise.error)
@@ -70,7 +71,8 @@ def test_the_constant_is_reached_at_the_tight_vector(case: Case, format: Format)
         return
     # With 2 * 10^5 draws of an error in {1/16, 1/4}, mean 1/8, the standard error of the ratio is
     # 0.16 %; bfloat16 represents 4/3 up to 0.2 %, where the bound is flat.
-    x = array(np.full(200_000 if case.stochastic else D, value), format)
+    repeated = np.full(200_000 if case.stochastic else D, value) if np.ndim(value) == 0 else value
+    x = array(repeated, format)
     y = exact(fewbits.decompress(fewbits.compress(x, case.operator, seed=1)))
     error = relative_errors(exact(x), y[None])[0]
     bound = case.operator.guarantee(x.size, format).error

@@ -95,6 +95,19 @@ def test_the_seed_decides_the_run(launcher: Launcher) -> None:
     assert finals[0] == finals[1] != finals[2]
 
 
+COMPOSITIONS = (
+    "top-k:fraction=0.25|natural",
+    "hadamard:block=64|rand-k:fraction=0.5|natural:coder=rans",
+)
+
+
+@pytest.mark.parametrize("worker", COMPOSITIONS)
+def test_replicas_stay_identical_with_compositions(launcher: Launcher, worker: str) -> None:
+    results = launcher.results("train", compression={"worker": worker, "seed": 5}, steps=2)
+    assert len({result["final"] for result in results}) == 1
+    assert results[0]["report"]["ratio"] > 9
+
+
 @pytest.mark.parametrize("table", ["scalar", "avx2"])
 def test_tables_of_kernels_may_differ_between_ranks(launcher: Launcher, table: str) -> None:
     results = launcher.results("train", compression={}, simd=[table, "scalar"])

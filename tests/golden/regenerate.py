@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import fewbits
 from cases import DTYPES, array, sealed
 from fewbits import Rng, SaturationWarning, _native
-from fewbits.coding import rans
+from fewbits.coding import rans, subsets
 from fewbits.kernels.formats import BY_NAME, Format
 from fewbits.wire.frame import Header, Parameter, ParameterType, Stage
 
@@ -89,6 +89,41 @@ GOOD = (
     Good("bfloat16/float64-nonfinite", "bfloat16", "float64", (11,), "nonfinite 25"),
     Good("bfloat16/float16-corners", "bfloat16", "float16", (40,), "corners 26"),
     Good("bfloat16/bfloat16-odd", "bfloat16", "bfloat16", (65,), "words 27"),
+    Good("top-k/float32", "top-k|natural", "float32", (30, 20), "words 40"),
+    Good("top-k/float64", "top-k:fraction=0.01|identity", "float64", (999,), "words 41"),
+    Good("top-k/float16-corners", "top-k:fraction=0.75|natural", "float16", (60,), "corners 42"),
+    Good(
+        "top-k/bfloat16-nonfinite",
+        "top-k:fraction=0.75|identity",
+        "bfloat16",
+        (50,),
+        "nonfinite 43",
+    ),
+    Good("top-k/rans", "top-k:fraction=0.4|natural:coder=rans", "float32", (1000,), "words 44"),
+    Good("top-k/empty", "top-k|identity", "float32", (0, 3), "words 45"),
+    Good("top-k/scalar", "top-k|natural", "float32", (), "words 46"),
+    Good("rand-k/float32", "rand-k:fraction=0.8|natural", "float32", (77,), "words 47"),
+    Good("rand-k/float64-corners", "rand-k|identity", "float64", (200,), "corners 48"),
+    Good("rand-k/float16", "rand-k:fraction=0.5|natural", "float16", (300,), "words 49"),
+    Good("rand-k/bfloat16-nonfinite", "rand-k|natural", "bfloat16", (90,), "nonfinite 50"),
+    Good("rand-k/empty", "rand-k|natural", "float32", (0,), "words 51"),
+    Good("hadamard/float32", "hadamard|natural", "float32", (700,), "words 52"),
+    Good("hadamard/float64-corners", "hadamard:block=32|natural", "float64", (60,), "corners 53"),
+    Good("hadamard/float16", "hadamard:block=64|identity", "float16", (11, 13), "words 54"),
+    Good(
+        "hadamard/bfloat16-nonfinite", "hadamard:block=8|natural", "bfloat16", (45,), "nonfinite 55"
+    ),
+    Good("hadamard/float32-corners", "hadamard:block=16|identity", "float32", (53,), "corners 56"),
+    Good(
+        "hadamard/private", "hadamard:block=16,signs=private|natural", "float32", (99,), "words 57"
+    ),
+    Good(
+        "hadamard/three-stages",
+        "hadamard|rand-k:fraction=0.5|top-k:fraction=0.25|natural",
+        "float32",
+        (256,),
+        "words 58",
+    ),
 )
 
 
@@ -169,6 +204,18 @@ def _fixed(place: int, value: int) -> bytes:
 def _natural(format: str, exponents: bytes, signs: bytes, count: int, stage: bytes = b"") -> bytes:
     header = Header(BY_NAME[format], (count,), (Stage(4),), (len(exponents), len(signs))).encode()
     return sealed((header.replace(b"\x04\0\0", stage) if stage else header) + exponents + signs)
+
+
+def _fraction(number: float) -> bytes:
+    """The stage top-k with a fraction."""
+    return b"\x0a\0\x01\0\x03" + struct.pack("<d", number)
+
+
+def _places(data: bytes) -> bytes:
+    """A frame that keeps two of twenty values; the right places have 6 bytes."""
+    stages = (Stage(10), Stage(1))
+    header = Header(BY_NAME["float32"], (20,), stages, (len(data), 8)).encode()
+    return sealed(header + data + bytes(8))
 
 
 def _coded(block: bytes, format: str = "float32", count: int = 4) -> bytes:
@@ -260,8 +307,8 @@ def bad() -> dict[str, Bad]:
         "parameter-nan": Bad(_identity(stage=b"\x01\0\x01\x02\x03" + nan), decode, order.format(2)),
         "two-stages": Bad(
             _identity(_fixed(8, 2), stage=b"\x01\0\0" * 2),
-            version,
-            "the frame composes 2 stages: upgrade fewbits",
+            decode,
+            "identity is an operator, yet another stage follows it",
         ),
         "operator": Bad(
             _identity(stage=b"\xff\xfe\0"),
@@ -339,7 +386,36 @@ def bad() -> dict[str, Bad]:
         "coded-padding": Bad(_coded(b"\x01\x7f\0\x10"), decode, padding),
         "coded-sign-on-nan": Bad(_coded(b"\x01\xff\0\x01"), decode, sign),
     }
-    return {**structure, **stages, **sections, **coded}
+    right = subsets.reference_encode(np.array([3, 7], np.uint32), 20)
+    wrong = reasons[_native.BAD_PLACES]
+    composed = {
+        "stage-alone": Bad(
+            _identity(stage=b"\x0b\0\0"), decode, "rand-k is a stage, yet no operator follows it"
+        ),
+        "stage-fraction": Bad(
+            _identity(_fixed(8, 2), stage=_fraction(1.5) + b"\x01\0\0"),
+            decode,
+            "the header's parameters make no sense: "
+            "fraction must be above 0 and at most 1, got 1.5",
+        ),
+        "stage-block": Bad(
+            _identity(
+                _fixed(8, 2), stage=b"\x0c\0\x01\0\x02" + struct.pack("<q", 24) + b"\x01\0\0"
+            ),
+            decode,
+            "the header's parameters make no sense: "
+            "block must be a power of two from 2 to 65536, got 24",
+        ),
+        "places-beyond": Bad(_places(b"\0" * len(right)), decode, wrong),
+        "places-padding": Bad(_places(right[:-1] + b"\x01"), decode, wrong),
+        "places-length": Bad(
+            _places(right[:-1]),
+            decode,
+            f"section 'top-k.places' has {len(right) - 1} bytes, "
+            f"{len(right)} values need {len(right)}",
+        ),
+    }
+    return {**structure, **stages, **sections, **coded, **composed}
 
 
 def entry(name: str, case: Bad) -> str:

@@ -121,8 +121,8 @@ def test_the_list_of_files_is_complete_and_right() -> None:
 def test_every_operator_and_dtype_has_a_golden_frame() -> None:
     covered = {(case.spec, case.dtype) for case in GOOD}
     assert {case.operator.spec for case in CASES} <= {spec for spec, _ in covered}
-    for name in registry.known().by_name:
-        dtypes = {dtype for spec, dtype in covered if spec.partition(":")[0] == name}
+    for name in (*registry.known().by_name, *registry.known().stages):
+        dtypes = {dtype for spec, dtype in covered if re.split("[:|]", spec)[0] == name}
         assert dtypes == {"float32", "float64", "float16", "bfloat16"}, name
 
 

@@ -492,7 +492,8 @@ def test_json_summaries_state_measured_sizes(gradient: Path) -> None:
 def test_operators_lists_every_operator_with_its_guarantee_and_size() -> None:
     shown = json.loads(fewbits_command("operators", "--json").stdout)
     found = {operator["name"]: operator for operator in shown["operators"]}
-    assert found.keys() == fewbits.registry.known().by_name.keys()
+    known = fewbits.registry.known()
+    assert found.keys() == known.by_name.keys() | known.stages.keys()
     stochastic, nearest, coded = found["natural"]["specs"]
     assert (stochastic["omega"], stochastic["alpha"]) == (1 / 8, None)
     assert (nearest["omega"], nearest["alpha"], nearest["sure"]) == (None, 1 / 9, True)

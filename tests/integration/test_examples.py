@@ -22,6 +22,7 @@ EXAMPLES = ROOT / "examples"
 DECODER = EXAMPLES / "decode_by_hand.py"
 GOOD = ROOT / "tests" / "golden" / "good"
 BAD = ROOT / "tests" / "golden" / "bad"
+BY_HAND = ("coded_by_hand.py", "decode_by_hand.py", "formats_by_hand.py", "stages_by_hand.py")
 SPECS = (
     "identity",
     "float16",
@@ -29,6 +30,13 @@ SPECS = (
     "natural",
     "natural:rounding=nearest",
     "natural:coder=rans",
+    "top-k|identity",
+    "top-k:fraction=0.4|natural",
+    "top-k:fraction=0.7|natural:coder=rans",
+    "rand-k|natural",
+    "rand-k:fraction=0.5|top-k:fraction=0.5|float16",
+    "hadamard|natural",
+    "hadamard:block=16,signs=private|identity",
 )
 
 
@@ -73,7 +81,7 @@ def changed(frame: bytes, at: int, *values: int) -> bytes:
 
 def test_every_example_has_a_test() -> None:
     training = {"ddp.py", "ddp_grad_scaler.py", "ddp_lightning.py"}
-    known = {"coded_by_hand.py", "decode_by_hand.py", "vector_to_bytes.py"} | training
+    known = {*BY_HAND, "vector_to_bytes.py"} | training
     assert {path.name for path in EXAMPLES.glob("*.py")} == known
 
 
@@ -82,7 +90,7 @@ def test_vector_to_bytes_prints_the_sizes() -> None:
     assert shown.startswith("4,000,000 bytes became 1,125,033\n")
 
 
-@pytest.mark.parametrize("name", ["coded_by_hand.py", "decode_by_hand.py"])
+@pytest.mark.parametrize("name", BY_HAND)
 def test_the_second_decoder_has_files_of_at_most_200_lines_and_few_imports(name: str) -> None:
     text = (EXAMPLES / name).read_text()
     imports = [line for line in text.splitlines() if line.startswith(("import ", "from "))]

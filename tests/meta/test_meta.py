@@ -18,7 +18,7 @@ from fewbits.wire.frame import ParameterType
 ROOT = Path(__file__).parent.parent.parent
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
-OPERATORS = sorted(registry.known().by_code.items())
+OPERATORS = sorted({**registry.known().by_code, **registry.known().stage_codes}.items())
 sources = pytest.mark.parametrize(
     "path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix()
 )
@@ -38,19 +38,21 @@ def test_exports_are_sorted_and_documented() -> None:
 
 
 def test_every_operator_has_a_row() -> None:
-    rows = {type(case.operator) for case in CASES}
-    missing = [cls.__qualname__ for cls in registry.known().by_name.values() if cls not in rows]
+    rows = {type(part) for case in CASES for part in case.parts}
+    missing = [cls.__qualname__ for _, cls in OPERATORS if cls not in rows]
     assert not missing, f"add a row to tests/cases.py for {', '.join(missing)}"
 
 
 def test_rows_are_known_operators() -> None:
+    known = registry.known()
+    names = {**known.by_name, **known.stages}
     for case in CASES:
-        assert registry.known().by_name[case.operator.name] is type(case.operator)
+        assert all(names[part.name] is type(part) for part in case.parts)
     assert len({case.id for case in CASES}) == len(CASES)
 
 
 def test_codes_are_unique_and_never_zero() -> None:
-    codes = [cls.code for cls in registry.known().by_name.values()]
+    codes = [cls.code for _, cls in OPERATORS]
     assert len(set(codes)) == len(codes)
     assert all(0 < code < 1 << 16 for code in codes)
 

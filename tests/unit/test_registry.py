@@ -6,8 +6,10 @@ import pytest
 
 import fewbits
 from fewbits import DecodeError, SpecError, VersionError, registry
+from fewbits.core.composition import Composed
 from fewbits.operators.identity import Identity
 from fewbits.operators.natural import Natural
+from fewbits.operators.top_k import TopK
 from fewbits.wire.frame import Parameter, ParameterType, Stage
 
 
@@ -24,18 +26,57 @@ def test_specs_name_operators() -> None:
     ("spec", "message"),
     [
         ("naturalx", "unknown operator 'naturalx': did you mean 'natural'?"),
-        ("zzz", "unknown operator 'zzz': known are bfloat16, float16, identity, natural"),
-        ("", "unknown operator '': known are bfloat16, float16, identity, natural"),
+        ("zzz", "unknown operator 'zzz': known are bfloat16, float16, hadamard, identity, natural"),
+        ("", "unknown operator '': known are bfloat16, float16, hadamard, identity, natural"),
         ("natural:", "nothing follows the colon in 'natural:'"),
         ("natural:rounding=up", "rounding must be stochastic or nearest, got 'up'"),
         ("identity:x=1", "unknown parameter 'x': identity takes no parameters"),
-        ("natural|identity", "'natural|identity' composes with '|'"),
+        (
+            "natural|identity",
+            "natural is an operator and must be last in 'natural|identity': before a '|' stand st",
+        ),
+        ("natural|top-k", "natural is an operator and must be last"),
+        (
+            "top-k:fraction=0.5",
+            "top-k is a stage and needs an operator after it, for instance 'top-k:fraction=0.5|nat",
+        ),
+        ("hadamard|top-k", "top-k is a stage and needs an operator after it"),
+        ("tok-k|natural", "unknown operator 'tok-k': did you mean 'top-k'?"),
+        ("top-k|natural:", "nothing follows the colon in 'natural:'"),
+        ("top-k||natural", "nothing stands on one side of a '|' in 'top-k||natural'"),
+        ("|natural", "nothing stands on one side of a '|'"),
+        ("top-k|", "nothing stands on one side of a '|'"),
+        ("top-k:fraction=0|natural", "fraction must be above 0 and at most 1, got 0.0"),
+        ("rand-k:fraction=1.5|natural", "fraction must be above 0 and at most 1, got 1.5"),
+        ("hadamard:block=24|natural", "block must be a power of two from 2 to 65536, got 24"),
+        ("hadamard:block=1|natural", "block must be a power of two"),
+        ("|".join(["hadamard"] * 8 + ["natural"]), "9 stages, at most 8 can be composed"),
     ],
 )
 def test_specs_that_make_no_sense_are_refused(spec: str, message: str) -> None:
     with pytest.raises(SpecError) as caught:
         fewbits.operator(spec)
     assert str(caught.value).startswith(message)
+
+
+def test_specs_compose() -> None:
+    composed = fewbits.operator(" top-k : fraction = 0.01 | natural : rounding = stochastic ")
+    assert composed == Composed((TopK(0.01),), Natural())
+    assert composed.spec == "top-k:fraction=0.01|natural"
+    assert hash(composed) == hash(fewbits.operator(composed.spec))
+    assert composed != fewbits.operator("top-k:fraction=0.02|natural")
+    assert fewbits.operator("top-k:fraction=0.1|natural").spec == "top-k|natural"
+
+
+def test_only_stages_come_before_an_operator_and_only_an_operator_last() -> None:
+    for before, last in (
+        ((), Natural()),
+        ((Natural(),), Natural()),
+        ((TopK(),), TopK()),
+        ((TopK(),), Composed((TopK(),), Natural())),
+    ):
+        with pytest.raises(SpecError, match="a composition"):
+            Composed(before, last)
 
 
 def test_only_specs_and_operators_are_operators() -> None:
@@ -52,7 +93,13 @@ def test_fields_outside_their_choices_are_refused() -> None:
 def test_stages_name_operators() -> None:
     for cls in registry.known().by_name.values():
         assert registry.from_wire((cls().stage,)) == cls()
-    with pytest.raises(VersionError, match="composes 2 stages"):
+    for cls in registry.known().stages.values():
+        composed = registry.from_wire((cls().stage, Natural().stage))
+        assert composed == Composed((cls(),), Natural())
+        assert composed.spec == f"{cls.name}|natural"
+        with pytest.raises(DecodeError, match=f"{cls.name} is a stage, yet no operator follows"):
+            registry.from_wire((cls().stage,))
+    with pytest.raises(DecodeError, match="identity is an operator, yet another stage follows it"):
         registry.from_wire((Stage(1), Stage(1)))
     with pytest.raises(VersionError, match="operator code 999 is unknown"):
         registry.from_wire((Stage(999),))
@@ -81,5 +128,8 @@ def test_parameters_that_the_operator_refuses_are_the_senders_fault(
 
 def test_every_operator_is_found_once() -> None:
     known = registry.known()
+    assert {cls.code for cls in known.stages.values()} == set(known.stage_codes)
+    assert not known.by_name.keys() & known.stages.keys()
+    assert not known.by_code.keys() & known.stage_codes.keys()
     assert {cls.code for cls in known.by_name.values()} == set(known.by_code)
     assert {"identity", "float16", "bfloat16", "natural"} <= set(known.by_name)

@@ -10,6 +10,8 @@ import fewbits
 from fewbits import registry
 from fewbits.cli.console import Subcommands, add_command, print_json, table
 from fewbits.core import parameters
+from fewbits.core.named import Named
+from fewbits.core.stage import Stage
 
 _ELEMENTS = 2**16
 
@@ -28,7 +30,9 @@ def register(commands: Subcommands) -> None:
 def run(options: argparse.Namespace) -> None:
     """Measure one frame for every spec and print the table."""
     values = np.random.default_rng(0).standard_normal(_ELEMENTS, np.float32)
-    found = [_described(cls, values) for _, cls in sorted(registry.known().by_name.items())]
+    known = registry.known()
+    classes = sorted({**known.by_name, **known.stages}.items())
+    found = [_described(cls, values) for _, cls in classes]
     if options.json:
         print_json({"elements": _ELEMENTS, "dtype": "float32", "operators": found})
         return
@@ -51,7 +55,7 @@ def run(options: argparse.Namespace) -> None:
     print(f"bits/value: whole frame, measured on {_ELEMENTS:,} Gaussian float32 values")
 
 
-def _described(cls: type[fewbits.Operator], values: np.ndarray) -> dict[str, Any]:
+def _described(cls: type[Named], values: np.ndarray) -> dict[str, Any]:
     """One operator: its parameters, and its guarantee and size for each choice that it offers."""
     fields = parameters.fields(cls)
     return {
@@ -71,8 +75,11 @@ def _described(cls: type[fewbits.Operator], values: np.ndarray) -> dict[str, Any
     }
 
 
-def _specs(cls: type[fewbits.Operator]) -> list[str]:
-    """The default spec and each other choice; none where a parameter must be given."""
+def _specs(cls: type[Named]) -> list[str]:
+    """The default spec and each other choice; none where a parameter must be given.
+
+    A stage is shown before `natural`.
+    """
     fields = parameters.fields(cls)
     if any(field.default is dataclasses.MISSING for field in fields):
         return []
@@ -82,7 +89,7 @@ def _specs(cls: type[fewbits.Operator]) -> list[str]:
         for choice in field.choices
         if choice != field.default
     ]
-    return [cls.name, *others]
+    return [spec + "|natural" * issubclass(cls, Stage) for spec in (cls.name, *others)]
 
 
 def _measured(spec: str, values: np.ndarray) -> dict[str, Any]:

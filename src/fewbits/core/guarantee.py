@@ -1,7 +1,7 @@
 r"""What an operator promises about every vector it is given."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +34,17 @@ class Guarantee:
     def error(self) -> float:
         """The bound on the relative squared error, whichever it is."""
         return self.omega if self.omega is not None else self.alpha or 0.0
+
+
+def after_unbiased(omega: float, inner: Guarantee) -> Guarantee:
+    r"""`inner` behind an unbiased map with constant `omega` and independent randomness.
+
+    Theorem 5 of Horváth et al. if `inner` is unbiased. If it is contractive, Minkowski's inequality
+    gives $(\sqrt\omega + \sqrt{\alpha (1 + \omega)})^2$, in expectation.
+    """
+    if inner.omega is not None:
+        return replace(inner, omega=(1 + omega) * (1 + inner.omega) - 1)
+    if omega == 0:
+        return inner
+    alpha = (math.sqrt(omega) + math.sqrt(inner.error * (1 + omega))) ** 2
+    return replace(inner, alpha=alpha, sure=False)

@@ -1,20 +1,20 @@
 """The lossy maps: one frozen value each, and everything the rest of fewbits needs to know of it."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from fewbits.core import parameters
 from fewbits.core.guarantee import Guarantee
+from fewbits.core.named import Named
 from fewbits.core.vector import Vector
 from fewbits.kernels.formats import FLOAT32, Format
 from fewbits.kernels.reference import to_float64
 from fewbits.kernels.units import Tally
 from fewbits.rng import Rng
-from fewbits.wire.frame import CHECKSUM_SIZE, Header, Stage
+from fewbits.wire import frame as wire
 from fewbits.wire.sections import Section
 
 Parts = tuple[npt.NDArray[np.uint8], ...]
@@ -33,19 +33,8 @@ class Written(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Operator(ABC):
-    """A lossy map of vectors to sections.
-
-    Its fields are its parameters and all that reaches the wire. A subclass is one file in
-    `fewbits/operators`: equal fields, equal operators, equal bytes. `code` is its number on the
-    wire, never reused; fields are numbered by position, so new ones go last, with a default.
-    """
-
-    name: ClassVar[str]
-    code: ClassVar[int]
-
-    def __post_init__(self) -> None:
-        parameters.check_choices(self)
+class Operator(Named):
+    """A lossy map of vectors to sections: the last stage of a spec, or all of it."""
 
     @abstractmethod
     def layout(self, d: int, format: Format) -> tuple[Section, ...]:
@@ -77,21 +66,12 @@ class Operator(ABC):
         return None
 
     @property
-    def spec(self) -> str:
-        """The canonical text form: defaults omitted, fields in order, shortest numbers."""
-        fields = parameters.to_text(self)
-        return f"{self.name}:{fields}" if fields else self.name
-
-    @property
-    def stage(self) -> Stage:
-        """The operator as the frame names it."""
-        return Stage(self.code, parameters.to_wire(self))
+    def stages(self) -> tuple[wire.Stage, ...]:
+        """The operator as the frame names it, the stage that is applied first at the front."""
+        return (self.stage,)
 
     def most_bits(self, d: int, format: Format) -> int:
         """The bits of the largest frame of a one-dimensional vector of `d` values."""
         lengths = tuple(section.size for section in self.layout(d, format))
-        header = Header(format, (d,), (self.stage,), lengths).encode()
-        return 8 * (len(header) + sum(lengths) + CHECKSUM_SIZE)
-
-    def __str__(self) -> str:
-        return self.spec
+        header = wire.Header(format, (d,), self.stages, lengths).encode()
+        return 8 * (len(header) + sum(lengths) + wire.CHECKSUM_SIZE)

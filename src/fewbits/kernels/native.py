@@ -110,6 +110,24 @@ def cast(bits: Bits, source: Format, target: Format, out: Bits, *, threads: int 
     return _sliced("encode", bits, source, (CAST, target.code), sections, NO_KEY, threads)
 
 
+def largest(bits: Bits, format: Format | None, k: int) -> tuple[npt.NDArray[np.uint32], int]:
+    """The places of the `k` largest magnitudes, ascending, and how many values are not finite.
+
+    Without a format: of the largest unsigned 32-bit numbers.
+    """
+    if format is None and bits.dtype != np.uint32:
+        raise RuntimeError(f"keys are 32-bit numbers, got {bits.dtype}")
+    return _native.select(bits, 0 if format is None else format.code, k)
+
+
+def rotate(
+    bits: Bits, format: Format, block: int, signs: Rng, out: Bits, *, inverse: bool = False
+) -> Tally:
+    """The randomised Walsh-Hadamard rotation of blocks, as `rotation.rotate` specifies it."""
+    saturated, nonfinite = _native.rotate(bits, format.code, block, signs.key, out, inverse=inverse)
+    return Tally(saturated, nonfinite)
+
+
 def _coded(
     direction: Direction, section: Bytes, format: Format, values: npt.NDArray[Any], threads: int
 ) -> Tally:

@@ -144,3 +144,18 @@ def _rounded(values: npt.NDArray[np.float64], target: Format) -> npt.NDArray[np.
     finite_bits = np.where(steps == 0, np.uint64(0), base + steps)
     bits: npt.NDArray[np.uint64] = np.minimum(finite_bits, np.uint64(target.infinity)) | sign
     return bits
+
+
+def count_nonfinite(bits: Bits, format: Format) -> int:
+    """How many values are NaN or infinite."""
+    return int(np.count_nonzero((bits & bits.dtype.type(format.infinity)) == format.infinity))
+
+
+def largest(keys: Bits, k: int) -> npt.NDArray[np.uint32]:
+    """The places of the `k` largest keys, ascending; of equal keys the first ones."""
+    if k == keys.size:
+        return np.arange(k, dtype=np.uint32)
+    threshold = np.partition(keys, keys.size - k)[keys.size - k]
+    above = np.flatnonzero(keys > threshold)
+    ties = np.flatnonzero(keys == threshold)[: k - above.size]
+    return np.sort(np.concatenate([above, ties])).astype(np.uint32)

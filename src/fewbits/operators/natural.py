@@ -19,6 +19,11 @@ about 1.5 Gbit/s. Zeros have no sign and cost little. The values are those of `c
 contractive,
 $$ \|C(x) - x\|^2 \le \tfrac19 \|x\|^2 \quad\text{surely, tight at } |t| = \tfrac32 2^a . $$
 
+Why powers of two, not integers. Rounding to one of the two nearest integers at random (C_int) is
+unbiased too, but has no $\omega$: for $0 < t < 1$ it gives 1 with probability $t$, so
+$E\,C(t)^2 / t^2 = 1/t$, which no constant bounds. Here the distance between neighbours shrinks with
+the value (Theorem 4 of the reference).
+
 Ends of the range. Subnormal magnitudes $f\,2^{-126}$ round to 0 or $2^{-126}$, up with probability
 $f$: still unbiased, but their relative variance is $1/f - 1$, so $\omega$ holds from $2^{-126}$ up.
 Finite magnitudes above $2^{127}$ become $2^{127}$, a bias, and are counted. −0 becomes 0. With

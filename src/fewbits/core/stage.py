@@ -1,0 +1,84 @@
+"""Stages: maps of a vector to a shorter or rotated one, to be put before an operator."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fewbits.core.guarantee import Guarantee
+from fewbits.core.named import Named
+from fewbits.core.operator import Parts
+from fewbits.core.vector import Vector
+from fewbits.errors import SpecError
+from fewbits.kernels.formats import Format
+from fewbits.kernels.units import Tally
+from fewbits.rng import KEY_BYTES, Rng
+from fewbits.wire.sections import Packed, Section
+
+
+class Split(NamedTuple):
+    """What is left of a vector for the next stage, and what was met on the way.
+
+    The side sections are fixed by the number of values, so `split` always fills them.
+    """
+
+    vector: Vector
+    tally: Tally
+
+
+@dataclass(frozen=True, slots=True)
+class Stage(Named):
+    """All but the last of `a|b|c`: what it does not hand on goes into side sections of its own.
+
+    A vector that is not finite must stay so: if some value of the input is NaN or infinite, then
+    some value that `split` hands on is, and with it some value that `join` writes. Finite vectors
+    stay finite in both directions.
+    """
+
+    @abstractmethod
+    def reduced(self, d: int) -> int:
+        """How many of `d` values are handed on."""
+
+    @abstractmethod
+    def layout(self, d: int, format: Format) -> tuple[Section, ...]:
+        """The side sections, none of which varies in length."""
+
+    @abstractmethod
+    def split(self, x: Vector, rng: Rng, into: Parts, *, threads: int = 1) -> Split:
+        """Fill the side sections and make the vector that the next stage gets."""
+
+    @abstractmethod
+    def join(self, parts: Parts, reduced: Vector, out: Vector, *, threads: int = 1) -> Tally:
+        """The way back; `DecodeError` for side sections that `split` cannot have written."""
+
+    @abstractmethod
+    def guarantee(self, d: int, format: Format, inner: Guarantee) -> Guarantee:
+        """What holds for `d` values if `inner` holds for those handed on; its bits are kept."""
+
+
+def key_section() -> Packed:
+    """The section of a stream's key, for stages whose draws the decoder repeats."""
+    return Packed("key", KEY_BYTES, width=8, bound=256)
+
+
+def write_key(rng: Rng, into: npt.NDArray[np.uint8]) -> None:
+    """Send the stream itself: nothing that must stay private may be drawn from it."""
+    into[:] = np.frombuffer(rng.key, np.uint8)
+
+
+def read_key(data: npt.NDArray[np.uint8]) -> Rng:
+    """The stream that was sent; every key is one."""
+    return Rng(data.tobytes())
+
+
+def check_fraction(fraction: float) -> None:
+    """Refuse what is no share of a vector."""
+    if not 0 < fraction <= 1:
+        raise SpecError(f"fraction must be above 0 and at most 1, got {fraction}")
+
+
+def kept(fraction: float, d: int) -> int:
+    """How many of `d` values a fraction is: rounded to the nearest, and not 0 unless `d` is."""
+    return min(d, max(1, int(fraction * d + 0.5)))
