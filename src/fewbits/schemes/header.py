@@ -79,10 +79,10 @@ class Header:
     @classmethod
     def decode(cls, data: Buffer, rank: int) -> "Header":
         """The header in `data`, which `rank` sent."""
-        magic, version, status, phase, *numbers, text, crc = _STRUCT.unpack(data.tobytes())
+        magic, version, status, phase, *numbers, text, checksum = _STRUCT.unpack(data.tobytes())
         if magic != _MAGIC or version != _VERSION:
             raise DisagreementError(f"rank {rank} does not speak this version of the protocol")
-        if crc != _native.crc32c(data[:-4]):
+        if checksum != _native.crc32c(data[:-4]):
             raise DisagreementError(f"the header from rank {rank} was damaged: checksums differ")
         try:
             known = Phase(phase), Status(status)
