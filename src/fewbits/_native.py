@@ -25,11 +25,13 @@ OK, BAD_PADDING, BAD_CODE, BAD_SIGN = 0, 3, 4, 5
 CODED_LENGTHS, CODED_KIND, CODED_SHORT, CODED_LONG = 6, 7, 8, 9
 CODED_TABLE, CODED_STATE, CODED_ESCAPE, CODED_ZERO = 10, 11, 12, 13
 BAD_PLACES = 14
+CODED_LENGTH_SIZE = 3  # bytes before each block of a coded section
+UNFILLED = "the lengths of a coded section's blocks do not fill the section"
 _REFUSED = {
     BAD_PADDING: "unused bits at the end of a section are not zero",
     BAD_CODE: "a code is not below its bound",
     BAD_SIGN: "a sign is set on a zero or on a value that is not finite",
-    CODED_LENGTHS: "the lengths of a coded section's blocks do not fill the section",
+    CODED_LENGTHS: UNFILLED,
     CODED_KIND: "a coded block is of an unknown kind",
     CODED_SHORT: "a coded block ends before its codes or signs do",
     CODED_LONG: "bytes are left over at the end of a coded block",

@@ -544,7 +544,12 @@ def test_a_full_disk_is_one_line(gradient: Path) -> None:
 
 
 def test_an_interrupt_ends_quietly() -> None:
-    process = subprocess.Popen([*COMMAND, "compress", "-"], stdin=-1, stdout=-1, stderr=-1)
+    def listen() -> None:  # whoever runs the tests in the background may ignore interrupts
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    process = subprocess.Popen(
+        [*COMMAND, "compress", "-"], stdin=-1, stdout=-1, stderr=-1, preexec_fn=listen
+    )
     assert process.stdin is not None
     # The pipe holds less than this, so the write returns only when the command is reading.
     process.stdin.write(bytes(1 << 20))

@@ -31,8 +31,7 @@ Codes = npt.NDArray[np.uint16]
 Signs = npt.NDArray[np.uint8]
 
 BLOCK = 1 << 16
-LENGTH_SIZE = 3  # bytes before each block
-UNFILLED = "the lengths of a coded section's blocks do not fill the section"
+LENGTH_SIZE = _native.CODED_LENGTH_SIZE
 RAW, CONSTANT, RANS = 0, 1, 2  # RANS + k has 4 << k lanes
 LANE_KINDS = 5
 SPARSE = RANS + LANE_KINDS
@@ -236,9 +235,9 @@ def reference_decode(
         at = start + int.from_bytes(data[at:start], "little")
         blocks.append(data[start:at])
         if start > len(data) or at > len(data):
-            raise DecodeError(UNFILLED)
+            raise DecodeError(_native.UNFILLED)
     if at != len(data):
-        raise DecodeError(UNFILLED)
+        raise DecodeError(_native.UNFILLED)
     codes, signs = [np.empty(0, np.uint16)], [np.empty(0, np.uint8)]
     for number, block in enumerate(blocks):
         own, marks = _read_block(block, bound, min(BLOCK, count - number * BLOCK), signed)

@@ -110,9 +110,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         shape.bound = 65536;
     }
     const uint8_t change = input.byte();
-    const bool is_long = wished >> 16 == 0xA7 && change == 0x5A;
-    shape.count = is_long ? wished * 7 % kMostCodes : wished % 600;
     const ConstBytes rest = input.rest();
+    const bool is_long = wished >> 16 == 0xA7 && change == 0x5A && rest.size() > 250;
+    shape.count = is_long ? wished * 7 % kMostCodes : wished % 600;
     if ((control & 16) == 0) {
         std::vector<uint8_t> section(rest.begin(), rest.end());
         if ((control & 32) == 0) { // one block, of the right length

@@ -152,3 +152,11 @@ def test_an_operator_in_python_says_how_much_it_wrote() -> None:
     made = encoded(Short())
     assert made.length == 4 * len(SIZES) + len(SIZES)
     Batch([made], FLOAT32).decode(np.zeros(sum(SIZES), np.uint32))
+
+
+def test_every_thread_sums_in_a_place_of_its_own() -> None:
+    terms = [encoded(PACKED), encoded(PACKED)]
+    summation = Summation(terms, FLOAT32, onward=payload(PACKED), threads=3)
+    places = summation._places().reshape(len(SIZES), -1)
+    assert (places == places[:, :1]).all()
+    assert places[:, 0].tolist() == [0, 3000, 6000, 6000]  # four units for three threads
