@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # an isolated Python leaves it out
-from coded_by_hand import Bytes, coded, need
+from coded_by_hand import coded, need
+from dithering_by_hand import NAMES, dithered, packed
 
 MAX_DIMENSIONS, MAX_STAGES, MAX_SECTIONS, MAX_PARAMETERS = 32, 8, 16, 32
 MAX_ELEMENTS, CHECKSUM_SIZE = 2**28, 4
@@ -126,12 +127,6 @@ def parse(data: bytes) -> tuple[Format, bool, list[int], list[tuple[int, Paramet
     return FORMATS[dtype], bool(flags & 4), shape, stages, sections
 
 
-def packed(section: bytes, width: int, count: int) -> list[int]:
-    """Section 4.1. Every operator so far has a bound of 2^width, which no code can break."""
-    need(len(section) == (count * width + 7) // 8, "a section has the wrong length")
-    return Bytes(section).packed(width, count)
-
-
 def floats(section: bytes, format: Format, count: int) -> list[int]:
     """Section 4.2: bits, not numbers, so that the payload of a NaN survives."""
     need(len(section) == count * format.size, "a section has the wrong length")
@@ -155,7 +150,8 @@ def natural(sections: list[bytes], format: Format, count: int, entropy: bool) ->
     if entropy:
         codes, signs = coded(sections[0], format.top + 1, True, count)
     else:
-        codes, signs = packed(sections[0], format.exponent, count), packed(sections[1], 1, count)
+        codes = packed(sections[0], format.exponent, count, format.top + 1)
+        signs = packed(sections[1], 1, count, 2)
     pairs = list(zip(codes, signs, strict=True))
     need(all(0 < code < format.top for code, sign in pairs if sign), "a sign on zero or on NaN")
     powers = [code << format.mantissa | sign * format.sign for code, sign in pairs]
@@ -167,17 +163,21 @@ def decode(data: bytes) -> tuple[str, Format, list[int], list[int]]:
     format, nonfinite, shape, stages, sections = parse(data)
     need(len(stages) == 1, "no stage operator exists in this version")
     ((code, parameters),) = stages
-    need(code in (1, 2, 3, 4), "unknown operator")
-    spec, count = ["identity", "float16", "bfloat16", "natural"][code - 1], math.prod(shape)
-    names = {0: "rounding=nearest", 1: "coder=rans"} if code == 4 else {}
-    need(parameters.keys() <= names.keys(), "unknown parameter")
-    need(all(own == (1, 1) for own in parameters.values()), "unknown type or choice")
-    spec += ":" * bool(parameters) + ",".join(names[number] for number in parameters)
-    sent = {1: format, 2: FLOAT16, 3: BFLOAT16}.get(code)
-    if sent:
-        bits = cast(sections, sent, format, count)
+    count = math.prod(shape)
+    if code in NAMES:
+        spec, bits = dithered(code, parameters, sections, format, count)
     else:
-        bits = natural(sections, format, count, 1 in parameters)
+        need(code in (1, 2, 3, 4), "unknown operator")
+        names = {0: "rounding=nearest", 1: "coder=rans"} if code == 4 else {}
+        need(parameters.keys() <= names.keys(), "unknown parameter")
+        need(all(own == (1, 1) for own in parameters.values()), "unknown type or choice")
+        spec = ["identity", "float16", "bfloat16", "natural"][code - 1]
+        spec += ":" * bool(parameters) + ",".join(names[number] for number in parameters)
+        sent = {1: format, 2: FLOAT16, 3: BFLOAT16}.get(code)
+        if sent:
+            bits = cast(sections, sent, format, count)
+        else:
+            bits = natural(sections, format, count, 1 in parameters)
     some = any(value & format.infinity == format.infinity for value in bits)
     need(some == nonfinite, "the flag for values that are not finite is wrong")
     return spec, format, shape, bits

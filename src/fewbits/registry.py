@@ -14,16 +14,17 @@ from fewbits.wire.frame import Stage
 
 
 class Known(NamedTuple):
-    """The operator classes, by spec name and by wire code."""
+    """The operator classes, by spec name and by wire code; aliases with their parameters."""
 
     by_name: dict[str, type[Operator]]
     by_code: dict[int, type[Operator]]
+    aliases: dict[str, tuple[type[Operator], str]]
 
 
 @cache
 def known() -> Known:
     """All operators, found once by scanning their package."""
-    found = Known({}, {})
+    found = Known({}, {}, {})
     for module in pkgutil.iter_modules(fewbits.operators.__path__):
         contents = vars(import_module(f"fewbits.operators.{module.name}"))
         for cls in contents.values():
@@ -32,17 +33,23 @@ def known() -> Known:
                 and issubclass(cls, Operator)
                 and cls.__module__.endswith(f".{module.name}")
             ):
-                if cls.name in found.by_name or cls.code in found.by_code:
+                names = {cls.name, *cls.aliases}
+                taken = found.by_name.keys() | found.aliases.keys()
+                if names & taken or cls.code in found.by_code:
                     raise ImportError(
                         f"{cls.__qualname__} repeats the name or code of another operator"
                     )
                 found.by_name[cls.name] = cls
                 found.by_code[cls.code] = cls
+                found.aliases.update((name, (cls, own)) for name, own in cls.aliases.items())
     return found
 
 
 def operator(spec: str | Operator) -> Operator:
-    """The operator that a spec such as `natural:rounding=nearest` names; an operator as it is."""
+    """The operator that a spec such as `natural:rounding=nearest` names; an operator as it is.
+
+    The parameters that an alias stands for give way to those that the spec gives.
+    """
     if isinstance(spec, Operator):
         return spec
     if not isinstance(spec, str):
@@ -52,9 +59,9 @@ def operator(spec: str | Operator) -> Operator:
         raise SpecError(
             f"{spec!r} composes with '|', but there is no stage to compose with in this version"
         )
-    cls = known().by_name.get(name)
+    cls, preset = known().aliases.get(name, (known().by_name.get(name), ""))
     if cls is None:
-        close = difflib.get_close_matches(name, known().by_name, n=1)
+        close = difflib.get_close_matches(name, [*known().by_name, *known().aliases], n=1)
         hint = (
             f"did you mean {close[0]!r}?"
             if close
@@ -63,7 +70,7 @@ def operator(spec: str | Operator) -> Operator:
         raise SpecError(f"unknown operator {name!r}: {hint}")
     if colon and not text:
         raise SpecError(f"nothing follows the colon in {spec!r}")
-    return cls(**parameters.from_text(cls, text))
+    return cls(**parameters.from_text(cls, preset) | parameters.from_text(cls, text))
 
 
 def from_wire(stages: tuple[Stage, ...]) -> Operator:

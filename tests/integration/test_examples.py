@@ -22,6 +22,7 @@ EXAMPLES = ROOT / "examples"
 DECODER = EXAMPLES / "decode_by_hand.py"
 GOOD = ROOT / "tests" / "golden" / "good"
 BAD = ROOT / "tests" / "golden" / "bad"
+BY_HAND = ("coded", "decode", "dithering")
 SPECS = (
     "identity",
     "float16",
@@ -29,6 +30,10 @@ SPECS = (
     "natural",
     "natural:rounding=nearest",
     "natural:coder=rans",
+    "natural-dithering",
+    "natural-dithering:p=2,levels=3,block=8,scale=natural,coder=rans",
+    "standard-dithering:p=1.5,levels=31",
+    "sign:block=16",
 )
 
 
@@ -73,7 +78,7 @@ def changed(frame: bytes, at: int, *values: int) -> bytes:
 
 def test_every_example_has_a_test() -> None:
     training = {"ddp.py", "ddp_grad_scaler.py", "ddp_lightning.py"}
-    known = {"coded_by_hand.py", "decode_by_hand.py", "vector_to_bytes.py"} | training
+    known = {f"{part}_by_hand.py" for part in BY_HAND} | {"vector_to_bytes.py"} | training
     assert {path.name for path in EXAMPLES.glob("*.py")} == known
 
 
@@ -82,9 +87,9 @@ def test_vector_to_bytes_prints_the_sizes() -> None:
     assert shown.startswith("4,000,000 bytes became 1,125,033\n")
 
 
-@pytest.mark.parametrize("name", ["coded_by_hand.py", "decode_by_hand.py"])
-def test_the_second_decoder_has_files_of_at_most_200_lines_and_few_imports(name: str) -> None:
-    text = (EXAMPLES / name).read_text()
+@pytest.mark.parametrize("part", BY_HAND)
+def test_the_second_decoder_has_files_of_at_most_200_lines_and_few_imports(part: str) -> None:
+    text = (EXAMPLES / f"{part}_by_hand.py").read_text()
     imports = [line for line in text.splitlines() if line.startswith(("import ", "from "))]
     assert len(text.splitlines()) <= 200
     assert not any(

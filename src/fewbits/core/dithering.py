@@ -1,0 +1,160 @@
+"""What the dithering operators have in common: a norm for each block, and levels below it."""
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fewbits.core import blocks, parameters
+from fewbits.core.guarantee import Guarantee
+from fewbits.core.operator import Operator, Parts, Written
+from fewbits.core.vector import Vector
+from fewbits.errors import DecodeError, SpecError
+from fewbits.kernels import dithering
+from fewbits.kernels.dithering import Block, Integers, Rounded
+from fewbits.kernels.formats import FLOAT32, Bits, Format
+from fewbits.kernels.units import Tally
+from fewbits.rng import Rng
+from fewbits.wire.sections import Coded, Floats, Packed, Section
+
+SUMMATION = 2.0**-40  # relative; far above the error of any sum or root in float64
+
+
+@dataclass(frozen=True, slots=True)
+class Dithering(Operator):
+    """Round magnitudes to levels between 0 and the norm of their block, at random."""
+
+    most_levels: ClassVar[int]
+
+    p: float = parameters.infinite(math.inf)
+    levels: int = 7
+    block: int = 0
+    scale: Literal["exact", "natural"] = "exact"
+    coder: Literal["packed", "rans"] = "packed"
+
+    def __post_init__(self) -> None:
+        Operator.__post_init__(self)
+        object.__setattr__(self, "p", float(self.p))
+        if not self.p >= 1:
+            raise SpecError(f"p must be at least 1, or inf, got {self.p}")
+        if not 1 <= self.levels <= self.most_levels:
+            raise SpecError(f"levels must be from 1 to {self.most_levels}, got {self.levels}")
+        blocks.check(self.block)
+
+    @property
+    @abstractmethod
+    def step(self) -> float:
+        """The lowest level above 0, in units of the norm."""
+
+    @abstractmethod
+    def rounded(self, magnitude: Bits, scale: Bits, format: Format) -> Rounded:
+        """The levels around each magnitude."""
+
+    @abstractmethod
+    def values(self, scale: Bits, code: Integers, format: Format) -> Bits:
+        """What levels stand for, without signs."""
+
+    @abstractmethod
+    def omega(self, z: float) -> float:
+        """The variance bound where the lowest level is z times what it is in a flat vector."""
+
+    def layout(self, d: int, format: Format) -> tuple[Section, ...]:
+        number = Block.of(d, self.block).number
+        scales: Section = Floats("scales", number, format)
+        if self.scale == "natural":
+            scales = Packed("scales", number, width=format.exponent, bound=format.top_code)
+        if self.coder == "rans":
+            return scales, Coded("codes", d, bound=self.levels + 2, signed=True)
+        bound = 2 * self.levels + 2
+        return scales, Packed("codes", d, width=(bound - 1).bit_length(), bound=bound)
+
+    def encode(self, x: Vector, rng: Rng, into: Parts, *, threads: int = 1) -> Written:
+        first, second = self.layout(x.count, x.format)
+        scales, sent = self._scales(x, rng)
+        codes = np.empty(x.count, np.int32 if self.coder == "rans" else np.uint16)
+        saturated = nonfinite = 0
+        for part in blocks.parts(x.count):
+            codes[part], beyond, odd = self._codes(x, rng, scales, sent, part)
+            saturated, nonfinite = saturated + beyond, nonfinite + odd
+        sizes = first.write(sent, into[0]), second.write(codes, into[1])
+        return Written(Tally(saturated, nonfinite), sizes)
+
+    def decode(self, parts: Parts, out: Vector, *, threads: int = 1) -> Tally:
+        format = out.format
+        first, second = self.layout(out.count, format)
+        scales, codes = self._sent_scales(first.read(parts[0]), format), second.read(parts[1])
+        cut, nonfinite = Block.of(out.count, self.block), 0
+        for part in blocks.parts(out.count):
+            own = cut.spread(scales, part)
+            levels, negative, odd = self._levels(codes[part])
+            if ((own == 0) & (levels > 0)).any():
+                raise DecodeError("a block whose scale is 0 holds a level above 0")
+            bits = self.values(own, levels, format)
+            bits |= negative.astype(format.bits) * format.bits.type(format.sign)
+            bits[odd] = format.quiet_nan
+            out.bits[part] = bits
+            nonfinite += int(odd.sum())
+        return Tally(0, nonfinite)
+
+    def guarantee(self, d: int, format: Format = FLOAT32) -> Guarantee:
+        together = min(self.block or d, d)
+        rounding = 1 + max(2.0 ** -(format.mantissa + 1), SUMMATION)  # of the scale, upwards
+        omega = self.omega(together ** (1 / min(self.p, 2)) * self.step * rounding)
+        bits, low = self.most_bits(d, format), 2 * format.smallest_normal
+        if self.scale == "natural":
+            high = format.largest_power_value
+            return Guarantee(omega=9 / 8 * (1 + omega) - 1, bits=bits, low=low, high=high)
+        return Guarantee(omega=omega, bits=bits, low=low)
+
+    def _scales(self, x: Vector, rng: Rng) -> tuple[Bits, Bits]:
+        """The scales to round with, and what is sent of them."""
+        scales = dithering.scales(x.bits, x.format, self.p, self.block)
+        if self.scale == "exact":
+            return scales, scales
+        scales = np.minimum(scales, x.format.bits.type(x.format.largest_power))
+        return scales, dithering.natural_scales(scales, x.format, rng)
+
+    def _codes(
+        self, x: Vector, rng: Rng, scales: Bits, sent: Bits, part: slice
+    ) -> tuple[Integers, int, int]:
+        """Codes of a part, how many values exceed their scale and how many are not finite."""
+        format, cut = x.format, Block.of(x.count, self.block)
+        magnitude, odd = dithering.magnitudes(x.bits[part], format)
+        scale = cut.spread(scales, part)
+        lower, chance = self.rounded(magnitude, scale, format)
+        draws = dithering.draws(rng, part.start, magnitude.size, format)
+        levels = np.where(cut.spread(sent, part) == 0, 0, lower + (draws < chance))
+        negative = (x.bits[part] & format.bits.type(format.sign)) != 0
+        if self.coder == "rans":
+            codes = np.where(odd, self.levels + 1, np.where(negative, -levels, levels))
+        else:
+            signed = levels + self.levels * (negative & (levels > 0))
+            codes = np.where(odd, 2 * self.levels + 1, signed)
+        return codes, int((magnitude > scale).sum()), int(odd.sum())
+
+    def _sent_scales(self, sent: npt.NDArray[Any], format: Format) -> Bits:
+        if self.scale == "natural":
+            powers: Bits = sent.astype(format.bits) << format.bits.type(format.mantissa)
+            return powers
+        if (sent >= format.infinity).any():
+            raise DecodeError("a scale is negative or not finite")
+        return sent
+
+    def _levels(
+        self, codes: npt.NDArray[Any]
+    ) -> tuple[Integers, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Levels, signs, and where values are not finite."""
+        numbers = codes.astype(np.int64)
+        if self.coder == "rans":
+            levels, negative = np.abs(numbers), numbers < 0
+            odd = levels == self.levels + 1
+            if (odd & negative).any():
+                raise DecodeError("a sign is set on a zero or on a value that is not finite")
+        else:
+            odd = numbers == 2 * self.levels + 1
+            negative = (numbers > self.levels) & ~odd
+            levels = numbers - self.levels * negative
+        return np.where(odd, 0, levels), negative, odd
