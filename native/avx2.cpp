@@ -8,6 +8,7 @@
 
 #include "avx2.h"
 #include "crc.h"
+#include "dithering.h"
 
 namespace fewbits {
 namespace {
@@ -196,6 +197,8 @@ constinit const Kernels table = {
     .nonzero = CodedAvx2::nonzero,
     .join_bits = CodedAvx2::join_bits,
     .spread_bits = CodedAvx2::spread_bits,
+    .norm_terms = DitherAvx2::norm_terms,
+    .dither = DitherAvx2::dither,
     .formats = {format<Float32>, format<Float64>, format<Float16>, format<Bfloat16>},
     .float32_to_float16 = float32_to_float16,
     .float32_to_bfloat16 = float32_to_bfloat16,

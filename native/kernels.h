@@ -95,6 +95,7 @@ using Cast = void (*)(In<typename From::Bits> input, Out<typename To::Bits> outp
 using Histogram = uint32_t[256];
 struct RansEncodeTable; // rans.h
 struct RansDecodeTable;
+struct DitherShape; // dithering.h
 
 struct Kernels {
     uint32_t (*crc32c)(uint32_t crc, ConstBytes data);
@@ -117,6 +118,13 @@ struct Kernels {
     // Bits of a plane where the mask has ones, to and from a string without gaps.
     void (*join_bits)(ConstBytes plane, ConstBytes mask, Bytes joined);
     void (*spread_bits)(ConstBytes joined, ConstBytes mask, Bytes plane);
+
+    // Dithering of float32. The sum of a piece's terms in a fixed order, and its largest magnitude;
+    // values that are not finite count as 0.
+    void (*norm_terms)(In<uint32_t> values, fewbits_norm norm, double &sum, uint32_t &largest);
+    // Elements that share a scale to packed codes.
+    void (*dither)(In<uint32_t> values, const Stream &stream, float scale, const DitherShape &shape,
+                   Bytes packed, fewbits_tally &tally);
 
     std::tuple<FormatKernels<Float32>, FormatKernels<Float64>, FormatKernels<Float16>,
                FormatKernels<Bfloat16>>

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "dithering.h"
 #include "kernels.h"
 #include "random.h"
 #include "rans.h"
@@ -430,6 +431,8 @@ constinit const Kernels scalar_kernels = {
     .nonzero = nonzero,
     .join_bits = join_signs,
     .spread_bits = spread_signs,
+    .norm_terms = norm_terms_scalar,
+    .dither = dither_scalar,
     .formats = {format<Float32>, format<Float64>, format<Float16>, format<Bfloat16>},
     .float32_to_float16 = cast<Float32, Float16>,
     .float32_to_bfloat16 = cast<Float32, Bfloat16>,

@@ -13,7 +13,7 @@ from fewbits.core.guarantee import Guarantee
 from fewbits.core.operator import Operator, Parts, Written
 from fewbits.core.vector import Vector
 from fewbits.errors import DecodeError, SpecError
-from fewbits.kernels import dithering
+from fewbits.kernels import dithering, native
 from fewbits.kernels.dithering import Block, Integers, Rounded
 from fewbits.kernels.formats import FLOAT32, Bits, Format
 from fewbits.kernels.units import Tally
@@ -28,6 +28,7 @@ class Dithering(Operator):
     """Round magnitudes to levels between 0 and the norm of their block, at random."""
 
     most_levels: ClassVar[int]
+    natural_levels: ClassVar[bool]  # powers of two, not multiples
 
     p: float = parameters.infinite(math.inf)
     levels: int = 7
@@ -73,14 +74,16 @@ class Dithering(Operator):
 
     def encode(self, x: Vector, rng: Rng, into: Parts, *, threads: int = 1) -> Written:
         first, second = self.layout(x.count, x.format)
-        scales, sent = self._scales(x, rng)
+        scales, sent = self._scales(x, rng, threads)
+        first.write(sent, into[0])
+        if self._is_native(x, scales, sent):
+            return self._encode_native(x, rng, scales, into, threads)
         codes = np.empty(x.count, np.int32 if self.coder == "rans" else np.uint16)
         saturated = nonfinite = 0
         for part in blocks.parts(x.count):
             codes[part], beyond, odd = self._codes(x, rng, scales, sent, part)
             saturated, nonfinite = saturated + beyond, nonfinite + odd
-        sizes = first.write(sent, into[0]), second.write(codes, into[1])
-        return Written(Tally(saturated, nonfinite), sizes)
+        return Written(Tally(saturated, nonfinite), (first.size, second.write(codes, into[1])))
 
     def decode(self, parts: Parts, out: Vector, *, threads: int = 1) -> Tally:
         format = out.format
@@ -109,9 +112,42 @@ class Dithering(Operator):
             return Guarantee(omega=9 / 8 * (1 + omega) - 1, bits=bits, low=low, high=high)
         return Guarantee(omega=omega, bits=bits, low=low)
 
-    def _scales(self, x: Vector, rng: Rng) -> tuple[Bits, Bits]:
+    def _is_native(self, x: Vector, scales: Bits, sent: Bits) -> bool:
+        """Whether the native kernel rounds as `_codes` does: no scale was lost or cut."""
+        cut = self.scale == "natural" and bool((scales >= x.format.largest_power).any())
+        return x.format == FLOAT32 and not cut and not ((sent == 0) & (scales != 0)).any()
+
+    def _encode_native(
+        self, x: Vector, rng: Rng, scales: Bits, into: Parts, threads: int
+    ) -> Written:
+        first, second = self.layout(x.count, x.format)
+        bound = 2 * self.levels + 2
+        plain = Packed("codes", x.count, width=(bound - 1).bit_length(), bound=bound)
+        packed = np.empty(plain.size, np.uint8) if self.coder == "rans" else into[1]
+        tally = native.dither(
+            x.bits,
+            rng,
+            scales,
+            packed,
+            levels=self.levels,
+            natural=self.natural_levels,
+            block=self.block,
+            threads=threads,
+        )
+        if self.coder == "packed":
+            return Written.full(tally, into)
+        codes = plain.read(packed).astype(np.int32)
+        negative = codes > self.levels
+        codes[negative] = self.levels - codes[negative]
+        codes[codes == -self.levels - 1] = self.levels + 1
+        return Written(tally, (first.size, second.write(codes, into[1])))
+
+    def _scales(self, x: Vector, rng: Rng, threads: int) -> tuple[Bits, Bits]:
         """The scales to round with, and what is sent of them."""
-        scales = dithering.scales(x.bits, x.format, self.p, self.block)
+        if x.format == FLOAT32 and self.p in native.NORMS:
+            scales = native.dither_scales(x.bits, self.p, self.block, threads=threads)
+        else:
+            scales = dithering.scales(x.bits, x.format, self.p, self.block)
         if self.scale == "exact":
             return scales, scales
         scales = np.minimum(scales, x.format.bits.type(x.format.largest_power))

@@ -59,6 +59,7 @@ class NaturalDithering(Dithering):
 
     name: ClassVar[str] = "natural-dithering"
     code: ClassVar[int] = 5
+    natural_levels: ClassVar[bool] = True
     most_levels: ClassVar[int] = 127  # float32 has no normal number below 2^-126
 
     @property

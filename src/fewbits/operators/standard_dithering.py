@@ -59,6 +59,7 @@ class StandardDithering(Dithering):
         "terngrad": "p=inf,levels=1",
         "ternary": "p=2,levels=1",
     }
+    natural_levels: ClassVar[bool] = False
     most_levels: ClassVar[int] = 32_767  # a code has at most 16 bits
 
     @property

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 import fewbits
-from cases import array, bits, exact
-from fewbits import Rng, SaturationWarning, SpecError
+from cases import array, bits, dithered, exact, mixed_bits
+from fewbits import Rng, SaturationWarning, SpecError, _native
 from fewbits.core.dithering import Dithering
-from fewbits.kernels import dithering, reference
+from fewbits.kernels import dithering, native, reference
 from fewbits.kernels.formats import FLOAT16, FLOAT32, FLOAT64, FORMATS, Format
 from fewbits.operators.natural_dithering import NaturalDithering
 from fewbits.operators.standard_dithering import StandardDithering
+from fewbits.wire import frame as wire
 
 formats = pytest.mark.parametrize("format", FORMATS, ids=lambda format: format.name)
 CLASSES = pytest.mark.parametrize(
@@ -320,3 +321,59 @@ def test_draws_of_scales_are_not_those_of_elements() -> None:
         scale = dithering.SCALE_WORDS // (2 if format == FLOAT64 else 1)
         first, other = (reference.draws(rng, at, 4, format).tolist() for at in (0, scale))
         assert not set(first) & set(other)
+
+
+@CLASSES
+@pytest.mark.parametrize("p", [1.0, 2.0, math.inf])
+@pytest.mark.parametrize(
+    ("levels", "block"), [(1, 0), (2, 8), (3, 16), (7, 0), (12, 64), (31, 0), (100, 32), (127, 0)]
+)
+def test_every_table_rounds_like_the_reference(
+    cls: type[Dithering], p: float, levels: int, block: int, simd: str
+) -> None:
+    """Every width of codes up to 8 bits, tails, values that are not finite, blocks of zeros."""
+    for coder in ("packed", "rans"):
+        operator = cls(p, levels, block, coder=coder)
+        for n in (1, 33, 100, 3001):
+            own = mixed_bits(FLOAT32, n, seed=n, rare=0.01 if n > 100 else 0.0)
+            own[40:56] = 0
+            frame = fewbits.compress(own.view(np.float32), operator, seed=n, nonfinite="carry")
+            wanted = dithered(operator)(own, FLOAT32, Rng.from_seed(n).fork(0))
+            found = wire.parse(np.frombuffer(frame, np.uint8), n).sections
+            assert tuple(section.tobytes() for section in found) == wanted
+
+
+@pytest.mark.parametrize("levels", [200, 32_767])
+def test_codes_wider_than_a_byte_are_those_of_the_reference(levels: int, simd: str) -> None:
+    operator = StandardDithering(2, levels)
+    own = mixed_bits(FLOAT32, 5000, seed=1, rare=0.0)
+    frame = fewbits.compress(own.view(np.float32), operator, seed=1)
+    wanted = dithered(operator)(own, FLOAT32, Rng.from_seed(1).fork(0))
+    found = wire.parse(np.frombuffer(frame, np.uint8), 5000).sections
+    assert tuple(section.tobytes() for section in found) == wanted
+
+
+@pytest.mark.parametrize("count", [65_536, 65_537, 200_003])
+def test_long_norms_are_summed_in_one_order(count: int, simd: str) -> None:
+    x = np.random.default_rng(count).standard_normal(count).astype(np.float32)
+    for p in (1.0, 2.0, math.inf):
+        for block in (0, 4096):
+            wanted = dithering.scales(bits(x), FLOAT32, p, block).tobytes()
+            assert native.dither_scales(bits(x), p, block).tobytes() == wanted
+
+
+def test_native_dithering_refuses_sizes_that_do_not_fit() -> None:
+    x, packed = np.zeros(64, np.uint32), np.zeros(32, np.uint8)
+    key = _native.key_words(bytes(16))
+    scales = np.zeros(1, np.uint32)
+    for how, wrong in (
+        (_native.Dithering(0, 1, 64, 0, key), packed),
+        (_native.Dithering(128, 1, 64, 0, key), packed),
+        (_native.Dithering(7, 1, 0, 0, key), packed),
+        (_native.Dithering(7, 1, 64, 0, key), packed[:31]),
+        (_native.Dithering(7, 1, 32, 0, key), packed),
+    ):
+        with pytest.raises(RuntimeError, match="refused its arguments"):
+            _native.dither(x, how, scales, wrong)
+    with pytest.raises(RuntimeError, match="refused its arguments"):
+        _native.norm_terms(x, 64, 4)
