@@ -20,6 +20,8 @@ from fewbits.kernels.units import Tally
 from fewbits.rng import Rng
 from fewbits.wire.sections import Coded, Floats, Packed, Section
 
+LEVEL_WITHOUT_SCALE = "a block whose scale is 0 holds a level above 0"
+SIGN_ON_NAN = "a sign is set on a zero or on a value that is not finite"
 SUMMATION = 2.0**-40  # relative; far above the error of any sum or root in float64
 
 
@@ -89,18 +91,43 @@ class Dithering(Operator):
         format = out.format
         first, second = self.layout(out.count, format)
         scales, codes = self._sent_scales(first.read(parts[0]), format), second.read(parts[1])
+        if scales.size == 1:
+            return self._decode_block(scales, codes, out)
         cut, nonfinite = Block.of(out.count, self.block), 0
         for part in blocks.parts(out.count):
             own = cut.spread(scales, part)
             levels, negative, odd = self._levels(codes[part])
             if ((own == 0) & (levels > 0)).any():
-                raise DecodeError("a block whose scale is 0 holds a level above 0")
-            bits = self.values(own, levels, format)
-            bits |= negative.astype(format.bits) * format.bits.type(format.sign)
-            bits[odd] = format.quiet_nan
-            out.bits[part] = bits
+                raise DecodeError(LEVEL_WITHOUT_SCALE)
+            out.bits[part] = self._signed(own, levels, negative, odd, format)
             nonfinite += int(odd.sum())
         return Tally(0, nonfinite)
+
+    def _decode_block(self, scale: Bits, codes: npt.NDArray[Any], out: Vector) -> Tally:
+        """All values by one table of what each code stands for."""
+        offset = self.levels if self.coder == "rans" else 0
+        every = np.arange(2 * self.levels + 2) - offset  # NaN is the last
+        if codes.size and codes.min() < every[0]:
+            raise DecodeError(SIGN_ON_NAN)
+        if not scale[0] and not ((codes == 0) | (codes == every[-1])).all():
+            raise DecodeError(LEVEL_WITHOUT_SCALE)
+        table = self._signed(np.repeat(scale, every.size), *self._levels(every), out.format)
+        for part in blocks.parts(out.count):
+            out.bits[part] = table[codes[part] + offset]
+        return Tally(0, int(np.count_nonzero(codes == every[-1])))
+
+    def _signed(
+        self,
+        scale: Bits,
+        levels: Integers,
+        negative: npt.NDArray[np.bool_],
+        odd: npt.NDArray[np.bool_],
+        format: Format,
+    ) -> Bits:
+        bits = self.values(scale, levels, format)
+        bits |= negative.astype(format.bits) * format.bits.type(format.sign)
+        bits[odd] = format.quiet_nan
+        return bits
 
     def guarantee(self, d: int, format: Format = FLOAT32) -> Guarantee:
         together = min(self.block or d, d)
@@ -188,7 +215,7 @@ class Dithering(Operator):
             levels, negative = np.abs(numbers), numbers < 0
             odd = levels == self.levels + 1
             if (odd & negative).any():
-                raise DecodeError("a sign is set on a zero or on a value that is not finite")
+                raise DecodeError(SIGN_ON_NAN)
         else:
             odd = numbers == 2 * self.levels + 1
             negative = (numbers > self.levels) & ~odd
