@@ -16,6 +16,9 @@ constexpr uint8_t kRaw = 0;
 constexpr uint8_t kConstant = 1;
 constexpr uint8_t kRans = 2; // and above: the lanes are 4 << (kind - kRans)
 constexpr int kLanesKinds = 5;
+constexpr uint8_t kSparse = kRans + kLanesKinds;
+constexpr size_t kSparseShare = 32; // blocks with at least this part of zeros may be sparse
+constexpr size_t kMostPlane = kCodedBlock / 8;
 constexpr uint32_t kEscape = 255; // the symbol of a wide section's rare codes
 constexpr uint32_t kWindow = 254; // wide codes that have a symbol of their own, 0 apart
 constexpr int kLargestClass = 12; // a frequency's number of bits
@@ -287,23 +290,31 @@ uint32_t write_symbols(const CodedShape &shape, const CodesIn &codes, uint8_t *s
     return base;
 }
 
-// The signs of the codes that are not 0, which `symbols` tells apart.
-uint8_t *write_signs(ConstBytes symbols, const uint8_t *signs, uint8_t *to) {
-    uint8_t mask[kCodedBlock / 8];
-    const size_t plane_size = packed_size(symbols.size(), 1);
-    const size_t nonzero = kernels().nonzero(symbols, {mask, plane_size});
-    const size_t size = packed_size(nonzero, 1);
-    if (nonzero < symbols.size()) {
-        kernels().join_bits({signs, plane_size}, {mask, plane_size}, {to, size});
+// Which codes of a block are not 0: their number, and a bit for each code.
+struct Mask {
+    size_t nonzero;
+    uint8_t bits[kMostPlane];
+
+    explicit Mask(ConstBytes symbols)
+        : nonzero(kernels().nonzero(symbols, {bits, packed_size(symbols.size(), 1)})) {}
+};
+
+// The signs of the codes that are not 0.
+uint8_t *write_signs(size_t count, const Mask &mask, const uint8_t *signs, uint8_t *to) {
+    const size_t plane_size = packed_size(count, 1);
+    const size_t size = packed_size(mask.nonzero, 1);
+    if (mask.nonzero < count) {
+        kernels().join_bits({signs, plane_size}, {mask.bits, plane_size}, {to, size});
     } else {
         std::memcpy(to, signs, size);
-        to[size - 1] = static_cast<uint8_t>(to[size - 1] & mask[size - 1]); // no bits beyond
+        to[size - 1] = static_cast<uint8_t>(to[size - 1] & mask.bits[size - 1]); // no bits beyond
     }
     return to + size;
 }
 
-uint8_t *write_block(const CodedShape &shape, const CodesIn &codes, uint8_t *to) {
-    uint8_t scratch[kCodedBlock]; // a wide block's symbols
+// Kind and body of a block in the best of the ways that take all codes alike. A wide block leaves
+// its symbols in `scratch`.
+uint8_t *write_alike(const CodedShape &shape, const CodesIn &codes, uint8_t *scratch, uint8_t *to) {
     const uint8_t *symbols = shape.wide() ? scratch : codes.bytes;
     uint8_t *end;
     if (all_equal(shape, codes) && packed_size(codes.count, shape.width()) >= 2) {
@@ -326,7 +337,40 @@ uint8_t *write_block(const CodedShape &shape, const CodesIn &codes, uint8_t *to)
             end = write_raw(shape, codes, to + 1);
         }
     }
-    return shape.is_signed ? write_signs({symbols, codes.count}, codes.signs, end) : end;
+    return end;
+}
+
+// Kind and body of a sparse block: the mask as a block of bytes, then the codes that are not 0.
+uint8_t *write_sparse(const CodedShape &shape, const CodesIn &codes, const Mask &mask,
+                      uint8_t *to) {
+    const size_t plane_size = packed_size(codes.count, 1);
+    const CodedShape plane = {plane_size, 256, false};
+    to[0] = kSparse;
+    uint8_t *const start = to + 1 + kLengthSize;
+    uint8_t *const end =
+        write_alike(plane, {plane_size, mask.bits, nullptr, nullptr}, nullptr, start);
+    const auto length = static_cast<uint32_t>(end - start);
+    std::memcpy(to + 1, &length, kLengthSize);
+    uint8_t dense[kCodedBlock + kSlack];
+    kernels().join_bytes({codes.bytes, codes.count}, {mask.bits, plane_size},
+                         {dense, mask.nonzero + kSlack});
+    return write_alike(shape, {mask.nonzero, dense, nullptr, nullptr}, nullptr, end);
+}
+
+uint8_t *write_block(const CodedShape &shape, const CodesIn &codes, uint8_t *to) {
+    uint8_t scratch[kCodedBlock]; // a wide block's symbols
+    uint8_t *end = write_alike(shape, codes, scratch, to);
+    const Mask mask({shape.wide() ? scratch : codes.bytes, codes.count});
+    const size_t zeros = codes.count - mask.nonzero;
+    if (!shape.wide() && mask.nonzero > 0 && zeros * kSparseShare >= codes.count) {
+        uint8_t other[1 + kLengthSize + 1 + kMostPlane + 1 + kCodedBlock];
+        const auto size = static_cast<size_t>(write_sparse(shape, codes, mask, other) - other);
+        if (size < static_cast<size_t>(end - to)) {
+            std::memcpy(to, other, size);
+            end = to + size;
+        }
+    }
+    return shape.is_signed ? write_signs(codes.count, mask, codes.signs, end) : end;
 }
 
 // Each reader takes its part off the front of `data`.
@@ -475,19 +519,75 @@ fewbits_status read_signs(ConstBytes data, const CodesOut &codes) {
     return FEWBITS_OK;
 }
 
-fewbits_status read_block(const CodedShape &shape, ConstBytes data, const CodesOut &codes) {
+fewbits_status read_alike(const CodedShape &shape, ConstBytes &data, const CodesOut &codes) {
     if (data.empty()) {
         return FEWBITS_CODED_SHORT;
     }
     const uint8_t kind = data[0];
     data = data.subspan(1);
-    if (kind >= kRans + kLanesKinds) {
+    if (kind >= kSparse) {
         return FEWBITS_CODED_KIND;
     }
-    const auto status = kind == kRaw ? read_raw(shape, data, codes)
-                        : kind == kConstant
-                            ? read_constant(shape, data, codes)
-                            : read_rans(shape, data, size_t{4} << (kind - kRans), codes);
+    return kind == kRaw        ? read_raw(shape, data, codes)
+           : kind == kConstant ? read_constant(shape, data, codes)
+                               : read_rans(shape, data, size_t{4} << (kind - kRans), codes);
+}
+
+fewbits_status read_sparse(const CodedShape &shape, ConstBytes &data, const CodesOut &codes) {
+    if (shape.wide()) {
+        return FEWBITS_CODED_KIND;
+    }
+    uint32_t length = 0;
+    if (data.size() < kLengthSize) {
+        return FEWBITS_CODED_SHORT;
+    }
+    std::memcpy(&length, data.data(), kLengthSize);
+    data = data.subspan(kLengthSize);
+    if (length > data.size()) {
+        return FEWBITS_CODED_SHORT;
+    }
+    ConstBytes block = data.first(length);
+    data = data.subspan(length);
+    uint8_t bits[kMostPlane];
+    const size_t plane_size = packed_size(codes.count, 1);
+    auto status = read_alike({plane_size, 256, false}, block, {plane_size, bits, nullptr, nullptr});
+    if (status != FEWBITS_OK) {
+        return status;
+    }
+    if (!block.empty()) {
+        return FEWBITS_CODED_LONG;
+    }
+    if (codes.count % 8 != 0 && bits[plane_size - 1] >> (codes.count % 8) != 0) {
+        return FEWBITS_BAD_PADDING;
+    }
+    const size_t nonzero =
+        std::accumulate(bits, bits + plane_size, size_t{0}, [](size_t sum, uint8_t byte) {
+            return sum + static_cast<size_t>(std::popcount(byte));
+        });
+    uint8_t dense[kCodedBlock + kSlack];
+    if (nonzero > 0) {
+        status = read_alike(shape, data, {nonzero, dense, nullptr, nullptr});
+        if (status != FEWBITS_OK) {
+            return status;
+        }
+        if (std::memchr(dense, 0, nonzero) != nullptr) {
+            return FEWBITS_CODED_ZERO;
+        }
+    }
+    std::memset(dense + nonzero, 0, kSlack); // read, never used
+    kernels().spread_bytes({dense, nonzero + kSlack}, {bits, plane_size},
+                           {codes.bytes, codes.count});
+    return FEWBITS_OK;
+}
+
+fewbits_status read_block(const CodedShape &shape, ConstBytes data, const CodesOut &codes) {
+    fewbits_status status;
+    if (!data.empty() && data[0] == kSparse) {
+        data = data.subspan(1);
+        status = read_sparse(shape, data, codes);
+    } else {
+        status = read_alike(shape, data, codes);
+    }
     if (status != FEWBITS_OK) {
         return status;
     }

@@ -97,6 +97,8 @@ struct RansEncodeTable; // rans.h
 struct RansDecodeTable;
 struct DitherShape; // dithering.h
 
+constexpr size_t kSlack = 8;
+
 struct Kernels {
     uint32_t (*crc32c)(uint32_t crc, ConstBytes data);
     void (*words)(const Stream &stream, std::span<uint32_t> out);
@@ -118,6 +120,10 @@ struct Kernels {
     // Bits of a plane where the mask has ones, to and from a string without gaps.
     void (*join_bits)(ConstBytes plane, ConstBytes mask, Bytes joined);
     void (*spread_bits)(ConstBytes joined, ConstBytes mask, Bytes plane);
+    // The same for whole bytes. `joined` has kSlack bytes more than the mask has ones: they may be
+    // written or read.
+    void (*join_bytes)(ConstBytes codes, ConstBytes mask, Bytes joined);
+    void (*spread_bytes)(ConstBytes joined, ConstBytes mask, Bytes codes);
 
     // Dithering of float32. The sum of a piece's terms in a fixed order, and its largest magnitude;
     // values that are not finite count as 0.

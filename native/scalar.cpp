@@ -193,6 +193,23 @@ void spread_signs(ConstBytes joined, ConstBytes mask, Bytes plane) {
     spread_bits(joined, mask, plane, deposit);
 }
 
+void join_codes(ConstBytes codes, ConstBytes mask, Bytes joined) {
+    uint8_t *to = joined.data();
+    for (size_t i = 0; i < codes.size(); ++i) {
+        *to = codes[i]; // the slack has room for one that is not kept
+        to += mask[i / 8] >> (i % 8) & 1;
+    }
+}
+
+void spread_codes(ConstBytes joined, ConstBytes mask, Bytes codes) {
+    const uint8_t *from = joined.data();
+    for (size_t i = 0; i < codes.size(); ++i) {
+        const bool there = (mask[i / 8] >> (i % 8) & 1) != 0;
+        codes[i] = there ? *from : uint8_t{0};
+        from += there;
+    }
+}
+
 // ---- natural compression ----
 
 struct Code {
@@ -431,6 +448,8 @@ constinit const Kernels scalar_kernels = {
     .nonzero = nonzero,
     .join_bits = join_signs,
     .spread_bits = spread_signs,
+    .join_bytes = join_codes,
+    .spread_bytes = spread_codes,
     .norm_terms = norm_terms_scalar,
     .dither = dither_scalar,
     .formats = {format<Float32>, format<Float64>, format<Float16>, format<Bfloat16>},

@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 
 OK, BAD_PADDING, BAD_CODE, BAD_SIGN = 0, 3, 4, 5
 CODED_LENGTHS, CODED_KIND, CODED_SHORT, CODED_LONG = 6, 7, 8, 9
-CODED_TABLE, CODED_STATE, CODED_ESCAPE = 10, 11, 12
+CODED_TABLE, CODED_STATE, CODED_ESCAPE, CODED_ZERO = 10, 11, 12, 13
 _REFUSED = {
     BAD_PADDING: "unused bits at the end of a section are not zero",
     BAD_CODE: "a code is not below its bound",
@@ -35,6 +35,7 @@ _REFUSED = {
     CODED_TABLE: "a coded block's table of frequencies is impossible",
     CODED_STATE: "a lane of a coded block starts or ends in an impossible state",
     CODED_ESCAPE: "an escaped code has a symbol of its own",
+    CODED_ZERO: "a sparse block's mask has a bit for a code that is 0",
 }
 
 MAX_DIMENSIONS, MAX_STAGES, MAX_SECTIONS, MAX_PARAMETERS = 32, 8, 16, 32

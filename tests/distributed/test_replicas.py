@@ -11,7 +11,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "OMP=2": {"threads": "2", "inner": None},
     "mixed": {"threads": ["1", "2", None, "2"], "inner": None},
 }
-OPERATORS = ("identity", "float16", "bfloat16", "natural", "natural:rounding=nearest")
+OPERATORS = (
+    "identity",
+    "float16",
+    "bfloat16",
+    "natural",
+    "natural:rounding=nearest",
+    "natural:coder=rans",
+)
 RUNS = [(worker, scheme) for worker in OPERATORS for scheme in ("sharded", "star", "gather")]
 
 

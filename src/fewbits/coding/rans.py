@@ -34,6 +34,8 @@ LENGTH_SIZE = 3  # bytes before each block
 UNFILLED = "the lengths of a coded section's blocks do not fill the section"
 RAW, CONSTANT, RANS = 0, 1, 2  # RANS + k has 4 << k lanes
 LANE_KINDS = 5
+SPARSE = RANS + LANE_KINDS
+SPARSE_SHARE = 32  # blocks of which at least this part is zeros may be sparse
 TOTAL = 4096
 LOW, HIGH = 1 << 15, 1 << 31
 ESCAPE = 255  # the symbol of rare codes where codes are wider than a byte
@@ -180,6 +182,23 @@ def reference_encode(codes: Codes, bound: int, signs: Signs | None = None) -> by
 
 
 def _block(codes: Codes, bound: int, signs: Signs | None) -> bytes:
+    block = _alike(codes, bound)
+    zeros = int(np.count_nonzero(codes == 0))
+    if bound <= 256 and zeros < codes.size <= SPARSE_SHARE * zeros:
+        sparse = _sparse(codes, bound)
+        block = sparse if len(sparse) < len(block) else block
+    if signs is None:
+        return block
+    return block + np.packbits(signs[codes != 0], bitorder="little").tobytes()
+
+
+def _sparse(codes: Codes, bound: int) -> bytes:
+    mask = _alike(np.packbits(codes != 0, bitorder="little").astype(np.uint16), 256)
+    length = len(mask).to_bytes(LENGTH_SIZE, "little")
+    return bytes([SPARSE]) + length + mask + _alike(codes[codes != 0], bound)
+
+
+def _alike(codes: Codes, bound: int) -> bytes:
     raw = reference.pack(codes, _width(bound)).tobytes()
     if (codes == codes[0]).all():
         coded = bytes([CONSTANT]) + int(codes[0]).to_bytes(2, "little")
@@ -187,10 +206,7 @@ def _block(codes: Codes, bound: int, signs: Signs | None) -> bytes:
     else:
         coded = _rans_body(codes, bound)
         shorter = len(coded) < 1 + len(raw)
-    block = coded if shorter else bytes([RAW]) + raw
-    if signs is None:
-        return block
-    return block + np.packbits(signs[codes != 0], bitorder="little").tobytes()
+    return coded if shorter else bytes([RAW]) + raw
 
 
 def _rans_body(codes: Codes, bound: int) -> bytes:
@@ -279,20 +295,44 @@ def reference_decode(
     return np.concatenate(codes), np.concatenate(signs) if signed else None
 
 
-def _read_block(data: bytes, bound: int, count: int, signed: bool) -> tuple[Codes, Signs]:
-    source = _Source(data)
+def _read_alike(source: "_Source", bound: int, count: int) -> Codes:
     kind = source.number(1)
     if kind >= RANS + LANE_KINDS:
         raise DecodeError("a coded block is of an unknown kind")
     if kind == RAW:
-        codes = _read_packed(source, bound, count)
-    elif kind == CONSTANT:
+        return _read_packed(source, bound, count)
+    if kind == CONSTANT:
         code = source.number(2)
         if code >= bound:
             raise DecodeError("a code is not below its bound")
-        codes = np.full(count, code, np.uint16)
-    else:
-        codes = _read_rans(source, bound, count, 4 << (kind - RANS))
+        return np.full(count, code, np.uint16)
+    return _read_rans(source, bound, count, 4 << (kind - RANS))
+
+
+def _read_sparse(source: "_Source", bound: int, count: int) -> Codes:
+    if bound > 256:
+        raise DecodeError("a coded block is of an unknown kind")
+    source.number(1)
+    own = _Source(source.take(source.number(LENGTH_SIZE)))
+    mask = _read_alike(own, 256, packed_size(count, 1))
+    if own.at < len(own.data):
+        raise DecodeError("bytes are left over at the end of a coded block")
+    bits = np.unpackbits(mask.astype(np.uint8), bitorder="little").astype(bool)
+    if bits[count:].any():
+        raise DecodeError("unused bits at the end of a section are not zero")
+    codes = np.zeros(count, np.uint16)
+    if bits.any():
+        dense = _read_alike(source, bound, int(bits.sum()))
+        if (dense == 0).any():
+            raise DecodeError("a sparse block's mask has a bit for a code that is 0")
+        codes[bits[:count]] = dense
+    return codes
+
+
+def _read_block(data: bytes, bound: int, count: int, signed: bool) -> tuple[Codes, Signs]:
+    source = _Source(data)
+    sparse = data[:1] == bytes([SPARSE])
+    codes = (_read_sparse if sparse else _read_alike)(source, bound, count)
     signs = np.zeros(count, np.uint8)
     nonzero = int(np.count_nonzero(codes))
     joined = source.take(packed_size(nonzero, 1)) if signed else b""
