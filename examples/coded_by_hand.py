@@ -1,6 +1,6 @@
-"""Coded sections by hand: section 4.3 of docs/format.md as a program, for decode_by_hand.py.
+"""Packed and coded sections by hand: 4.1 and 4.3 of docs/format.md, for decode_by_hand.py.
 
-It shares no code with the library. Anything but a coded section raises `ValueError`.
+It shares no code with the library. Anything but such a section raises `ValueError`.
 """
 
 BLOCK, TOTAL, LOWEST = 65536, 4096, 1 << 15
@@ -30,6 +30,14 @@ class Bytes:
         bits = self.number((count * width + 7) // 8)
         need(bits >> (count * width) == 0, "padding is not zero")
         return [(bits >> (width * i)) % (1 << width) for i in range(count)]
+
+
+def packed(section: bytes, width: int, count: int, bound: int) -> list[int]:
+    """Section 4.1."""
+    need(len(section) == (count * width + 7) // 8, "a section has the wrong length")
+    codes = Bytes(section).packed(width, count)
+    need(all(code < bound for code in codes), "a code is not below its bound")
+    return codes
 
 
 def frequencies(block: Bytes) -> list[int]:

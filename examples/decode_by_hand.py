@@ -13,9 +13,10 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # an isolated Python leaves it out
-from coded_by_hand import Bytes, coded, need
-from formats_by_hand import BFLOAT16, FLOAT16, FLOAT64, FORMATS, Format
-from stages_by_hand import STAGES, Parameters
+from coded_by_hand import coded, need, packed
+from dithering_by_hand import DITHERED, dithered
+from formats_by_hand import BFLOAT16, FLOAT16, FLOAT64, FORMATS, Format, Parameters
+from stages_by_hand import STAGES
 
 MAX_DIMENSIONS, MAX_STAGES, MAX_SECTIONS, MAX_PARAMETERS = 32, 8, 16, 32
 MAX_ELEMENTS, CHECKSUM_SIZE = 2**28, 4
@@ -88,12 +89,6 @@ def parse(data: bytes) -> tuple[Format, bool, list[int], list[tuple[int, Paramet
     return FORMATS[dtype], bool(flags & 4), shape, stages, sections
 
 
-def packed(section: bytes, width: int, count: int) -> list[int]:
-    """Section 4.1. Every operator so far has a bound of 2^width, which no code can break."""
-    need(len(section) == (count * width + 7) // 8, "a section has the wrong length")
-    return Bytes(section).packed(width, count)
-
-
 def floats(section: bytes, format: Format, count: int) -> list[int]:
     """Section 4.2: bits, not numbers, so that the payload of a NaN survives."""
     need(len(section) == count * format.size, "a section has the wrong length")
@@ -117,7 +112,8 @@ def natural(sections: list[bytes], format: Format, count: int, entropy: bool) ->
     if entropy:
         codes, signs = coded(sections[0], format.top + 1, True, count)
     else:
-        codes, signs = packed(sections[0], format.exponent, count), packed(sections[1], 1, count)
+        codes = packed(sections[0], format.exponent, count, format.top + 1)
+        signs = packed(sections[1], 1, count, 2)
     pairs = list(zip(codes, signs, strict=True))
     need(all(0 < code < format.top for code, sign in pairs if sign), "a sign on zero or on NaN")
     powers = [code << format.mantissa | sign * format.sign for code, sign in pairs]
@@ -127,7 +123,9 @@ def natural(sections: list[bytes], format: Format, count: int, entropy: bool) ->
 def operator(
     code: int, parameters: Parameters, sections: list[bytes], format: Format, count: int
 ) -> tuple[str, list[int]]:
-    """Sections 5.1 to 5.3: spec and the bits of every value."""
+    """Sections 5.1 to 5.6: spec and the bits of every value."""
+    if code in DITHERED:
+        return dithered(code, parameters, sections, format, count)
     need(code in (1, 2, 3, 4), "unknown operator, or a stage without one after it")
     spec = ["identity", "float16", "bfloat16", "natural"][code - 1]
     names = {0: "rounding=nearest", 1: "coder=rans"} if code == 4 else {}

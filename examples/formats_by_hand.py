@@ -1,4 +1,4 @@
-"""Chapter 3 of docs/format.md: float formats as bit fields."""
+"""Chapter 3 of docs/format.md: float formats as bit fields; and the type of parameters."""
 
 import math
 
@@ -39,3 +39,5 @@ class Format:
 FLOAT32, FLOAT64 = Format("float32", 8, 23), Format("float64", 11, 52)
 FLOAT16, BFLOAT16 = Format("float16", 5, 10), Format("bfloat16", 8, 7)
 FORMATS = {1: FLOAT32, 2: FLOAT64, 3: FLOAT16, 4: BFLOAT16}
+
+Parameters = dict[int, tuple[int, int]]  # number -> type, value

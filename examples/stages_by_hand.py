@@ -1,4 +1,4 @@
-"""Section 5.4 of docs/format.md: stages, which come before an operator.
+"""Section 5.7 of docs/format.md: stages, which come before an operator.
 
 A function of `STAGES` reads a stage's parameters for `d` values. It gives the stage's spec, how
 values are joined with what the stage has sent, the number of its sections, and how many values it
@@ -9,33 +9,13 @@ import math
 from collections.abc import Callable
 
 from coded_by_hand import need
-from formats_by_hand import FLOAT32, FLOAT64, Format
+from formats_by_hand import FLOAT32, FLOAT64, Format, Parameters
+from random_by_hand import words
 
-Parameters = dict[int, tuple[int, int]]  # number -> type, value
 Join = Callable[[list[bytes], list[int], int], list[int]]
 Read = tuple[str, Join, int, int]
 
 COMMON_SIGNS = bytes.fromhex("8d 54 4c 39 18 27 f6 9c 71 b7 a2 36 f7 4d 6c 20")
-STEP, MULTIPLY_1, MULTIPLY_2, WORD = 0x9E3779B1, 0x7FEB352D, 0x846CA68B, 2**32
-
-
-def words(key: bytes, count: int) -> list[int]:
-    """Chapter 9: the first words of a stream, fewer than 2^32."""
-    need(len(key) == 16, "a key has 16 bytes")
-    k0, k1, k2, k3 = (int.from_bytes(key[at : at + 4], "little") for at in (0, 4, 8, 12))
-
-    def mixed(x: int) -> int:
-        x = (x ^ x >> 16) * MULTIPLY_1 % WORD
-        x = (x ^ x >> 15) * MULTIPLY_2 % WORD
-        return x ^ x >> 16
-
-    key_0, key_1, found = (k0 + mixed(k2)) % WORD, (k1 + mixed(k3)) % WORD, []
-    for index in range(count):
-        x = (index * STEP + key_0) % WORD
-        x = ((x ^ x >> 16) * MULTIPLY_1 + key_1) % WORD
-        x = (x ^ x >> 15) * MULTIPLY_2 % WORD
-        found.append(x ^ x >> 16)
-    return found
 
 
 def fraction(parameters: Parameters, name: str, d: int) -> tuple[str, int]:
@@ -44,7 +24,8 @@ def fraction(parameters: Parameters, name: str, d: int) -> tuple[str, int]:
     kind, bits = parameters.get(0, (3, FLOAT64.nearest(0.1)))
     own = FLOAT64.value(bits)
     need(kind == 3 and 0 < own <= 1 and (not parameters or own != 0.1), "not a fraction")
-    return f"{name}:fraction={own!r}" if parameters else name, min(d, max(1, int(own * d + 0.5)))
+    text = f":fraction={str(own).removesuffix('.0')}" if parameters else ""
+    return name + text, min(d, max(1, int(own * d + 0.5)))
 
 
 def spread(places: list[int], bits: list[int], d: int) -> list[int]:
@@ -105,7 +86,7 @@ def write_gaps(gaps: list[int], d: int) -> bytes:
 
 
 def top_k(parameters: Parameters, _format: Format, d: int) -> Read:
-    """Section 5.4.1."""
+    """Section 5.7.1."""
     spec, k = fraction(parameters, "top-k", d)
     n = min(k, d - k)
 
@@ -128,7 +109,7 @@ def top_k(parameters: Parameters, _format: Format, d: int) -> Read:
 
 
 def rand_k(parameters: Parameters, _format: Format, d: int) -> Read:
-    """Section 5.4.2."""
+    """Section 5.7.2."""
     spec, k = fraction(parameters, "rand-k", d)
 
     def join(sections: list[bytes], bits: list[int], d: int) -> list[int]:
@@ -163,7 +144,7 @@ def turned_back(values: list[float], work: Format) -> list[float]:
 
 
 def hadamard(parameters: Parameters, format: Format, d: int) -> Read:
-    """Section 5.4.3."""
+    """Section 5.7.3."""
     need(parameters.keys() <= {0, 1}, "unknown parameter")
     kind, block = parameters.get(0, (2, 4096))
     whole = 2 <= block <= 65536 and block.bit_count() == 1

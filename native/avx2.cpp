@@ -8,6 +8,7 @@
 
 #include "avx2.h"
 #include "crc.h"
+#include "dithering.h"
 
 namespace fewbits {
 namespace {
@@ -202,6 +203,8 @@ constinit const Kernels table = {
     .gather_keys = StagesAvx2::gather_keys,
     .hadamard32 = StagesAvx2::hadamard32,
     .hadamard64 = StagesAvx2::hadamard64,
+    .norm_terms = DitherAvx2::norm_terms,
+    .dither = DitherAvx2::dither,
     .formats = {format<Float32>, format<Float64>, format<Float16>, format<Bfloat16>},
     .float32_to_float16 = float32_to_float16,
     .float32_to_bfloat16 = float32_to_bfloat16,

@@ -69,6 +69,7 @@ enum fewbits_dtype {
     FEWBITS_BFLOAT16 = 4
 };
 enum fewbits_rounding { FEWBITS_STOCHASTIC = 0, FEWBITS_NEAREST = 1 };
+enum fewbits_norm { FEWBITS_NORM_1 = 1, FEWBITS_NORM_2 = 2, FEWBITS_NORM_MAX = 3 };
 enum fewbits_simd { FEWBITS_SIMD_SCALAR = 0, FEWBITS_SIMD_AVX2 = 1 };
 
 /* The core itself. `fewbits_use_simd` is process-wide and meant for tests and benchmarks: every
@@ -115,6 +116,26 @@ typedef struct fewbits_tally {
     uint64_t saturated; /* finite values above the largest representable one, replaced by it */
     uint64_t nonfinite; /* NaN or infinite values */
 } fewbits_tally;
+
+/* Dithering of float32 values, by their bits. For each piece of `size` elements the sum of
+ * magnitudes or of their squares in float64, in the order that the reference gives, and the largest
+ * magnitude's bits. Values that are not finite count as 0. */
+FEWBITS_API int fewbits_norm_terms(const uint32_t *values, size_t count, size_t size, int norm,
+                                   double *sums, uint32_t *largest, size_t pieces);
+
+typedef struct fewbits_dithering {
+    uint32_t levels;
+    uint32_t natural; /* 1: powers of two, 0: uniform */
+    uint64_t block;   /* elements that share a scale, a multiple of 8 if there are several */
+    uint64_t first;   /* index of values[0] in the random stream */
+    uint32_t key[4];
+} fewbits_dithering;
+
+/* Round to levels of the scales, which are finite and at least as large as their block's
+ * magnitudes, and pack the codes. */
+FEWBITS_API int fewbits_dither(const uint32_t *values, size_t count, const fewbits_dithering *how,
+                               const uint32_t *scales, size_t blocks, uint8_t *packed,
+                               size_t packed_bytes, fewbits_tally *tally);
 
 /* One vector, or one chunk of it, and where its sections lie: a table of units of any kinds is one
  * call. Sections have the sizes of the operator's layout, at any address. */

@@ -102,6 +102,7 @@ template <class Bits> struct KeyRange {
 };
 struct RansEncodeTable; // rans.h
 struct RansDecodeTable;
+struct DitherShape; // dithering.h
 
 constexpr size_t kSlack = 8;
 
@@ -139,6 +140,13 @@ struct Kernels {
     // The Walsh-Hadamard transform in place, times `scale`; the size is a power of two.
     void (*hadamard32)(std::span<float> values, float scale);
     void (*hadamard64)(std::span<double> values, double scale);
+
+    // Dithering of float32. The sum of a piece's terms in a fixed order, and its largest magnitude;
+    // values that are not finite count as 0.
+    void (*norm_terms)(In<uint32_t> values, fewbits_norm norm, double &sum, uint32_t &largest);
+    // Elements that share a scale to packed codes.
+    void (*dither)(In<uint32_t> values, const Stream &stream, float scale, const DitherShape &shape,
+                   Bytes packed, fewbits_tally &tally);
 
     std::tuple<FormatKernels<Float32>, FormatKernels<Float64>, FormatKernels<Float16>,
                FormatKernels<Bfloat16>>

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "dithering.h"
 #include "kernels.h"
 #include "random.h"
 #include "scalar.h"
@@ -362,6 +363,8 @@ constinit const Kernels scalar_kernels = {
     .gather_keys = StagesScalar::gather_keys,
     .hadamard32 = StagesScalar::hadamard32,
     .hadamard64 = StagesScalar::hadamard64,
+    .norm_terms = norm_terms_scalar,
+    .dither = dither_scalar,
     .formats = {format<Float32>, format<Float64>, format<Float16>, format<Bfloat16>},
     .float32_to_float16 = cast<Float32, Float16>,
     .float32_to_bfloat16 = cast<Float32, Bfloat16>,

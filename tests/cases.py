@@ -15,15 +15,19 @@ import numpy.typing as npt
 from fewbits import Operator, Rng, _native
 from fewbits.coding import rans, subsets
 from fewbits.core.composition import Composed
+from fewbits.core.dithering import Dithering
 from fewbits.core.named import Named
-from fewbits.kernels import reference, rotation
+from fewbits.kernels import dithering, reference, rotation
 from fewbits.kernels.formats import BFLOAT16, FLOAT16, FLOAT64, FORMATS, Bits, Format
 from fewbits.operators.bfloat16 import Bfloat16
 from fewbits.operators.float16 import Float16
 from fewbits.operators.hadamard import COMMON, Hadamard
 from fewbits.operators.identity import Identity
 from fewbits.operators.natural import Natural
+from fewbits.operators.natural_dithering import NaturalDithering
 from fewbits.operators.rand_k import RandK
+from fewbits.operators.sign import Sign
+from fewbits.operators.standard_dithering import StandardDithering
 from fewbits.operators.top_k import TopK
 
 Values = npt.NDArray[np.float64]
@@ -112,20 +116,54 @@ def rotated_flat(value: float, block: int) -> Callable[[Format], Values]:
     return lambda format: turned.view(np.float64)
 
 
+def dithered(operator: Dithering) -> Callable[[Bits, Format, Rng], Sections]:
+    s, size, entropy = operator.levels, operator.block, operator.coder == "rans"
+
+    def sections(bits: Bits, format: Format, rng: Rng) -> Sections:
+        scales = dithering.scales(bits, format, operator.p, size)
+        magnitude, odd = dithering.magnitudes(bits, format)
+        spread = scales[np.arange(bits.size) // (size or max(bits.size, 1))]
+        if isinstance(operator, StandardDithering) and format.itemsize == 2:
+            lower, chance = dithering.uniform_levels_of_values(magnitude, spread, s, format)
+        else:
+            natural = isinstance(operator, NaturalDithering)
+            rounded = dithering.natural_levels if natural else dithering.uniform_levels
+            lower, chance = rounded(dithering.quotients(magnitude, spread, format), s)
+        levels = lower + (dithering.draws(rng, 0, bits.size, format) < chance)
+        negative = bits >= format.sign
+        if entropy:
+            codes = np.where(odd, s + 1, levels).astype(np.uint16)
+            body = rans.reference_encode(codes, s + 2, (negative & ~odd).astype(np.uint8))
+        else:
+            codes = np.where(odd, 2 * s + 1, levels + s * (negative & (levels > 0)))
+            width = (2 * s + 1).bit_length()
+            body = reference.pack(codes.astype(np.uint16), width).tobytes()
+        return scales.tobytes(), body
+
+    return sections
+
+
+def signed(bits: Bits, format: Format, rng: Rng) -> Sections:
+    magnitude, odd = dithering.magnitudes(bits, format)
+    codes = np.where(odd, 2, magnitude != 0).astype(np.uint16)
+    body = rans.reference_encode(codes, 3, ((bits >= format.sign) & ~odd).astype(np.uint8))
+    return dithering.means(bits, format, 0).tobytes(), body
+
+
 @dataclass(frozen=True)
 class Case:
     """An operator and what the suite cannot ask it.
 
-    `sections` is what a frame must hold, from the NumPy reference alone. `tight` gives the value
-    that, repeated, makes the relative squared error equal to the guarantee's constant up to a
-    relative `within`; None where the operator loses nothing on the format. `stochastic` operators
-    give other bytes for other seeds. `tight` may also give a whole vector. `local`: value i of the
-    output depends on value i of the input and on nothing else of it.
+    `sections` is what a frame must hold, from the NumPy reference alone. `tight` gives the value,
+    or values, that repeated make the relative squared error equal to the guarantee's constant up to
+    a relative `within`, or an array, the whole vector; None where the operator loses nothing on the
+    format. `stochastic` operators give other bytes for other seeds. `local`: what is not finite
+    stays in its place and takes no other with it, and no value changes its sign.
     """
 
     operator: Operator
     sections: Callable[[Bits, Format, Rng], Sections]
-    tight: Callable[[Format], float | Values | None] = lambda format: None
+    tight: Callable[[Format], float | list[float] | Values | None] = lambda format: None
     within: float = 0.01
     stochastic: bool = False
     local: bool = True
@@ -140,6 +178,15 @@ class Case:
         own = self.operator
         return (*own.before, own.last) if isinstance(own, Composed) else (own,)
 
+
+def dithering_case(
+    operator: Dithering, tight: float | list[float] = 1.0, within: float = 0.03
+) -> Case:
+    return Case(operator, dithered(operator), lambda format: tight, within, stochastic=True)
+
+
+# Many values at 4/9 of the lowest level, and most of the energy at 4/3 of a power of two.
+NATURAL_MIX = [2 / 3, 2 / 3, 1 / 4, *[1 / 36] * 61]
 
 CASES = (
     Case(Identity(), same_bits),
@@ -193,6 +240,13 @@ CASES = (
         stochastic=True,
         local=False,
     ),
+    dithering_case(NaturalDithering(p=2)),  # flat vectors attain z - 1
+    dithering_case(NaturalDithering(2, 5, 64, coder="rans"), NATURAL_MIX, within=0.08),
+    dithering_case(StandardDithering(2, 127)),  # flat vectors attain w - 1
+    # Half-way between two levels: 12 / sqrt(64) = 3/2.
+    dithering_case(StandardDithering(2, 12, 64, coder="rans"), within=0.01),
+    # One value is far larger than the others.
+    Case(Sign(), signed, lambda format: [1.0, *[2.0**-14] * 63], within=0.004),
 )
 ROWS = [(case, format) for case in CASES for format in FORMATS]
 ROW_IDS = [f"{case.id}-{format.name}" for case, format in ROWS]

@@ -110,6 +110,18 @@ class Frame(ctypes.Structure):
     parameter: Any
 
 
+class Dithering(ctypes.Structure):
+    """How values are rounded to levels."""
+
+    _fields_ = (
+        ("levels", c_uint32),
+        ("natural", c_uint32),
+        ("block", c_uint64),
+        ("first", c_uint64),
+        ("key", c_uint32 * 4),
+    )
+
+
 def _load() -> ctypes.CDLL:
     name = {"win32": "fewbits.dll", "darwin": "libfewbits.dylib"}.get(sys.platform, "libfewbits.so")
     path = Path(__file__).with_name(name)
@@ -135,6 +147,14 @@ def _load() -> ctypes.CDLL:
             [c_void_p, c_void_p, c_size_t, c_uint32, c_void_p, c_size_t, POINTER(c_size_t)],
         ),
         "coded_decode": (c_int, [c_void_p, c_size_t, c_uint32, c_void_p, c_void_p, c_size_t]),
+        "norm_terms": (
+            c_int,
+            [c_void_p, c_size_t, c_size_t, c_int, c_void_p, c_void_p, c_size_t],
+        ),
+        "dither": (
+            c_int,
+            [c_void_p, c_size_t, POINTER(Dithering), *([c_void_p, c_size_t] * 2), c_void_p],
+        ),
         "encode": (c_int, [c_void_p, c_size_t, POINTER(c_size_t)]),
         "decode": (c_int, [c_void_p, c_size_t, POINTER(c_size_t)]),
         "accumulate": (c_int, [c_void_p, c_size_t, POINTER(c_size_t)]),
@@ -290,6 +310,44 @@ def rotate(
     tally = (c_uint64 * 2)()
     arguments = dtype, values.size, block, key_words(key), int(inverse), address(out), tally
     _checked(_core.fewbits_rotate(address(values), *arguments))
+    return int(tally[0]), int(tally[1])
+
+
+def norm_terms(
+    values: npt.NDArray[np.uint32], size: int, norm: int
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.uint32]]:
+    """The sum of each piece's terms, and its largest magnitude's bits, for float32."""
+    _expect(values, np.uint32)
+    pieces = -(-values.size // size)
+    sums, largest = np.empty(pieces, np.float64), np.empty(pieces, np.uint32)
+    status = _core.fewbits_norm_terms(
+        address(values), values.size, size, norm, address(sums), address(largest), pieces
+    )
+    _checked(status)
+    return sums, largest
+
+
+def dither(
+    values: npt.NDArray[np.uint32],
+    how: Dithering,
+    scales: npt.NDArray[np.uint32],
+    packed: Bytes,
+) -> tuple[int, int]:
+    """Round float32 values to levels and pack the codes; how many saturated or are not finite."""
+    _expect(values, np.uint32)
+    _expect(scales, np.uint32)
+    tally = (c_uint64 * 2)()
+    status = _core.fewbits_dither(
+        address(values),
+        values.size,
+        byref(how),
+        address(scales),
+        scales.size,
+        address(packed),
+        packed.nbytes,
+        byref(tally),
+    )
+    _checked(status)
     return int(tally[0]), int(tally[1])
 
 

@@ -17,21 +17,23 @@ from fewbits.wire import frame as wire
 
 
 class Known(NamedTuple):
-    """The operators' classes by spec name and by wire code, and the stages' likewise.
+    """The operators' classes by spec name and by wire code, the stages' likewise, and aliases.
 
-    Operators and stages share names and codes: none is used twice.
+    Operators and stages share names and codes: none is used twice. An alias has the parameters that
+    it stands for beside its class.
     """
 
     by_name: dict[str, type[Operator]]
     by_code: dict[int, type[Operator]]
     stages: dict[str, type[Stage]]
     stage_codes: dict[int, type[Stage]]
+    aliases: dict[str, tuple[type[Operator] | type[Stage], str]]
 
 
 @cache
 def known() -> Known:
     """All operators and stages, found once by scanning their package."""
-    found = Known({}, {}, {}, {})
+    found = Known({}, {}, {}, {}, {})
     for module in pkgutil.iter_modules(fewbits.operators.__path__):
         contents = vars(import_module(f"fewbits.operators.{module.name}"))
         for cls in contents.values():
@@ -39,10 +41,12 @@ def known() -> Known:
                 continue
             if not issubclass(cls, Operator | Stage):
                 continue
-            if _find_name(found, cls.name) or _find_code(found, cls.code):
+            taken = {*found.by_name, *found.stages, *found.aliases}
+            if taken & {cls.name, *cls.aliases} or _find_code(found, cls.code):
                 raise ImportError(
                     f"{cls.__qualname__} repeats the name or code of another operator"
                 )
+            found.aliases.update((name, (cls, own)) for name, own in cls.aliases.items())
             if issubclass(cls, Operator):
                 found.by_name[cls.name] = cls
                 found.by_code[cls.code] = cls
@@ -55,7 +59,8 @@ def known() -> Known:
 def operator(spec: str | Operator) -> Operator:
     """The operator that a spec names, such as `natural` or `top-k|natural:rounding=nearest`.
 
-    Stages are separated by `|`, and the first is applied first. An operator is returned as it is.
+    Stages are separated by `|`, and the first is applied first. The parameters that an alias stands
+    for give way to those that the spec gives. An operator is returned as it is.
     """
     if isinstance(spec, Operator):
         return spec
@@ -97,15 +102,15 @@ def _from_text(text: str, spec: str) -> Named:
     name, colon, fields = (part.strip() for part in text.partition(":"))
     if not name and "|" in spec:
         raise SpecError(f"nothing stands on one side of a '|' in {spec!r}")
-    cls = _find_name(known(), name)
+    cls, preset = known().aliases.get(name, (_find_name(known(), name), ""))
     if cls is None:
         names = sorted({*known().by_name, *known().stages})
-        close = difflib.get_close_matches(name, names, n=1)
+        close = difflib.get_close_matches(name, [*names, *known().aliases], n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(names)}"
         raise SpecError(f"unknown operator {name!r}: {hint}")
     if colon and not fields:
         raise SpecError(f"nothing follows the colon in {text.strip()!r}")
-    return cls(**parameters.from_text(cls, fields))
+    return cls(**parameters.from_text(cls, preset) | parameters.from_text(cls, fields))
 
 
 def _from_stage(stage: wire.Stage) -> Named:

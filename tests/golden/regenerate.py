@@ -49,6 +49,20 @@ class Good:
             return fewbits.compress(self.vector(), self.spec, seed=self.seed, nonfinite="carry")
 
 
+DITHERED = (
+    ("natural-dithering/packed", "natural-dithering", (9, 13)),
+    ("natural-dithering/p2", "natural-dithering:p=2", (77,)),
+    ("natural-dithering/blocks", "natural-dithering:p=1,levels=5,block=16", (75,)),
+    ("natural-dithering/rans", "natural-dithering:p=2,levels=5,block=64,coder=rans", (999,)),
+    ("natural-dithering/powers", "natural-dithering:levels=15,block=8,scale=natural", (53,)),
+    ("standard-dithering/packed", "standard-dithering", (3, 31)),
+    ("standard-dithering/p2", "standard-dithering:p=2,levels=127", (77,)),
+    ("standard-dithering/wide", "standard-dithering:p=1,levels=1000,block=32", (75,)),
+    ("standard-dithering/rans", "standard-dithering:p=2,levels=12,block=64,coder=rans", (999,)),
+    ("standard-dithering/ternary", "standard-dithering:p=2,levels=1,scale=natural", (101,)),
+    ("sign/whole", "sign", (333,)),
+    ("sign/blocks", "sign:block=16", (75,)),
+)
 GOOD = (
     Good("natural/float32-matrix", "natural", "float32", (7, 11), "words 1"),
     Good("natural/float64-cube", "natural", "float64", (2, 3, 5), "words 2"),
@@ -75,6 +89,13 @@ GOOD = (
     Good("natural/rans-empty", "natural:coder=rans", "float32", (0,), "words 35"),
     Good(
         "natural/rans-nearest", "natural:rounding=nearest,coder=rans", "float32", (99,), "words 37"
+    ),
+    *(
+        Good(f"{path}-{dtype}", spec, dtype, shape, f"{recipe} {50 + 10 * number + place}")
+        for number, (path, spec, shape) in enumerate(DITHERED)
+        for place, (dtype, recipe) in enumerate(
+            zip(BY_NAME, ("words", "corners", "words", "nonfinite"), strict=True)
+        )
     ),
     Good("identity/float32-corners", "identity", "float32", (40,), "corners 15"),
     Good("identity/float64-nonfinite", "identity", "float64", (5,), "nonfinite 16"),
@@ -223,6 +244,15 @@ def _coded(block: bytes, format: str = "float32", count: int = 4) -> bytes:
     section = len(block).to_bytes(3, "little") + block
     stage = Stage(4, (Parameter(1, ParameterType.CHOICE, 1),))
     return sealed(Header(BY_NAME[format], (count,), (stage,), (len(section),)).encode() + section)
+
+
+def _scaled(
+    code: int, scales: bytes, codes: bytes, *parameters: Parameter, count: int = 1
+) -> bytes:
+    """A float32 frame of an operator that sends scales and codes."""
+    lengths = len(scales), len(codes)
+    header = Header(BY_NAME["float32"], (count,), (Stage(code, parameters),), lengths)
+    return sealed(header.encode() + scales + codes)
 
 
 def _even(symbol: int) -> bytes:
@@ -415,7 +445,36 @@ def bad() -> dict[str, Bad]:
             f"{len(right)} values need {len(right)}",
         ),
     }
-    return {**structure, **stages, **sections, **coded, **composed}
+    one, zero, minus = (struct.pack("<f", value) for value in (1.0, 0.0, -1.0))
+    block, scale = (
+        "a block whose scale is 0 holds a level above 0",
+        "a scale is negative or not finite",
+    )
+    rans_coder = Parameter(4, ParameterType.CHOICE, 1)
+    signs = b"\x01" + bytes(4)
+    ones_coded, nan_coded = (b"\x08\0\0\x01" + bytes([code, 0]) + signs for code in (1, 2))
+    nan_of_seven = b"\x08\0\0\x01\x08\0" + signs  # constant blocks of 40 codes
+    dithered = {
+        "dithering-scale": Bad(_scaled(5, minus, b"\x01"), decode, scale),
+        "dithering-zero": Bad(_scaled(6, zero, b"\x01"), decode, block),
+        "dithering-code": Bad(
+            _scaled(5, one, b"\x07", Parameter(1, ParameterType.INTEGER, 2)),
+            decode,
+            "a code is not below its bound",
+        ),
+        "dithering-sign-on-nan": Bad(
+            _scaled(5, one, nan_of_seven, rans_coder, count=40), decode, sign
+        ),
+        "dithering-norm": Bad(
+            _scaled(6, one, b"\x01", Parameter(0, ParameterType.FLOAT, 0.5)),
+            decode,
+            "the header's parameters make no sense: p must be at least 1, or inf, got 0.5",
+        ),
+        "sign-scale": Bad(_scaled(9, b"\0\0\x80\x7f", ones_coded, count=40), decode, scale),
+        "sign-zero": Bad(_scaled(9, zero, ones_coded, count=40), decode, block),
+        "sign-sign-on-nan": Bad(_scaled(9, one, nan_coded, count=40), decode, sign),
+    }
+    return {**structure, **stages, **sections, **coded, **composed, **dithered}
 
 
 def entry(name: str, case: Bad) -> str:

@@ -22,7 +22,7 @@ EXAMPLES = ROOT / "examples"
 DECODER = EXAMPLES / "decode_by_hand.py"
 GOOD = ROOT / "tests" / "golden" / "good"
 BAD = ROOT / "tests" / "golden" / "bad"
-BY_HAND = ("coded_by_hand.py", "decode_by_hand.py", "formats_by_hand.py", "stages_by_hand.py")
+BY_HAND = ("coded", "decode", "dithering", "formats", "random", "stages")
 SPECS = (
     "identity",
     "float16",
@@ -37,6 +37,10 @@ SPECS = (
     "rand-k:fraction=0.5|top-k:fraction=0.5|float16",
     "hadamard|natural",
     "hadamard:block=16,signs=private|identity",
+    "natural-dithering",
+    "natural-dithering:p=2,levels=3,block=8,scale=natural,coder=rans",
+    "standard-dithering:p=1.5,levels=31",
+    "sign:block=16",
 )
 
 
@@ -81,7 +85,7 @@ def changed(frame: bytes, at: int, *values: int) -> bytes:
 
 def test_every_example_has_a_test() -> None:
     training = {"ddp.py", "ddp_grad_scaler.py", "ddp_lightning.py"}
-    known = {*BY_HAND, "vector_to_bytes.py"} | training
+    known = {f"{part}_by_hand.py" for part in BY_HAND} | {"vector_to_bytes.py"} | training
     assert {path.name for path in EXAMPLES.glob("*.py")} == known
 
 
@@ -90,9 +94,9 @@ def test_vector_to_bytes_prints_the_sizes() -> None:
     assert shown.startswith("4,000,000 bytes became 1,125,033\n")
 
 
-@pytest.mark.parametrize("name", BY_HAND)
-def test_the_second_decoder_has_files_of_at_most_200_lines_and_few_imports(name: str) -> None:
-    text = (EXAMPLES / name).read_text()
+@pytest.mark.parametrize("part", BY_HAND)
+def test_the_second_decoder_has_files_of_at_most_200_lines_and_few_imports(part: str) -> None:
+    text = (EXAMPLES / f"{part}_by_hand.py").read_text()
     imports = [line for line in text.splitlines() if line.startswith(("import ", "from "))]
     assert len(text.splitlines()) <= 200
     assert not any(

@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import math
 from typing import Any
 
 import numpy as np
@@ -67,12 +68,19 @@ def _described(cls: type[Named], values: np.ndarray) -> dict[str, Any]:
                 "name": field.name,
                 "type": field.type.name.lower(),
                 "choices": list(field.choices),
-                "default": None if field.default is dataclasses.MISSING else field.default,
+                "default": _json_default(field.default),
             }
             for field in fields
         ],
         "specs": [_measured(spec, values) for spec in _specs(cls)],
     }
+
+
+def _json_default(default: Any) -> Any:
+    """JSON has no infinity; a spec spells it `inf`."""
+    if default == math.inf:
+        return "inf"
+    return None if default is dataclasses.MISSING else default
 
 
 def _specs(cls: type[Named]) -> list[str]:

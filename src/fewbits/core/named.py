@@ -14,11 +14,13 @@ class Named(ABC):
 
     Its fields are its parameters and all that reaches the wire. A subclass is one file in
     `fewbits/operators`: equal fields, equal values, equal bytes. `code` is its number on the wire,
-    never reused; fields are numbered by position, so new ones go last, with a default.
+    never reused; fields are numbered by position, so new ones go last, with a default. `aliases`
+    are other names in specs, each with the parameters that it stands for.
     """
 
     name: ClassVar[str]
     code: ClassVar[int]
+    aliases: ClassVar[dict[str, str]] = {}
 
     def __post_init__(self) -> None:
         parameters.check_choices(self)

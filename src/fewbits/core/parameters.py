@@ -3,7 +3,8 @@
 A field's annotation says its type: `Literal["a", "b"]` is a choice, `int` and `float` are numbers.
 On the wire a field is known by its position, a choice by its place in the `Literal`; a field at its
 default is left out in both forms. So a new field with a default, last, changes no old frame and no
-old spec.
+old spec. A float that `infinite()` declares may be `inf` in text; numbers on the wire are finite,
+so it travels as 0, which must then mean nothing else.
 """
 
 import dataclasses
@@ -25,13 +26,18 @@ class Field:
     type: ParameterType
     choices: tuple[str, ...]
     default: Any
+    infinite: bool = False
 
     def to_wire(self, value: Any) -> Value:
         """The number that stands for `value`."""
+        if self.infinite and value == math.inf:
+            return 0.0
         return self.choices.index(value) if self.choices else value
 
     def from_wire(self, value: Value) -> Any:
         """The value that a number stands for."""
+        if self.infinite and value == 0.0:
+            return math.inf
         if not self.choices:
             return value
         if not isinstance(value, int) or value >= len(self.choices):
@@ -49,9 +55,15 @@ class Field:
         except ValueError:
             kind = "a whole number" if self.type is ParameterType.INTEGER else "a number"
             raise SpecError(f"{self.name} must be {kind}, got {text!r}") from None
-        if isinstance(value, float) and not math.isfinite(value):
+        allowed = self.infinite and value == math.inf
+        if isinstance(value, float) and not (math.isfinite(value) or allowed):
             raise SpecError(f"{self.name} must be finite, got {text!r}")
         return value
+
+
+def infinite(default: float) -> Any:
+    """A field for a number that may be infinite and is never 0."""
+    return dataclasses.field(default=default, metadata={"infinite": True})
 
 
 @cache
@@ -65,6 +77,7 @@ def fields(cls: type[Any]) -> tuple[Field, ...]:
             type=_wire_type(hints[field.name]),
             choices=get_args(hints[field.name]) if get_origin(hints[field.name]) is Literal else (),
             default=field.default,
+            infinite=field.metadata.get("infinite", False),
         )
         for number, field in enumerate(dataclasses.fields(cls))
     )
@@ -74,7 +87,12 @@ def to_text(value: object) -> str:
     """`key=value,…` of the fields that are not at their defaults."""
     cls: type = type(value)
     chosen = ((field.name, getattr(value, field.name), field.default) for field in fields(cls))
-    return ",".join(f"{name}={own}" for name, own, default in chosen if own != default)
+    return ",".join(f"{name}={_shortest(own)}" for name, own, default in chosen if own != default)
+
+
+def _shortest(value: Any) -> str:
+    """A whole number without its point and zero."""
+    return str(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 def from_text(cls: type, text: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The native kernels on flat arrays of bits, split over threads: the bits of `reference`."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -7,8 +8,8 @@ import numpy.typing as npt
 
 from fewbits import _native
 from fewbits.errors import DecodeError
-from fewbits.kernels import parallel, units
-from fewbits.kernels.formats import Bits, Format
+from fewbits.kernels import parallel, reference, units
+from fewbits.kernels.formats import FLOAT32, FLOAT64, Bits, Format
 from fewbits.kernels.units import CAST, CODED, NATURAL, NO_KEY, Direction, Table, Tally
 from fewbits.rng import Rng
 
@@ -125,6 +126,55 @@ def rotate(
     """The randomised Walsh-Hadamard rotation of blocks, as `rotation.rotate` specifies it."""
     saturated, nonfinite = _native.rotate(bits, format.code, block, signs.key, out, inverse=inverse)
     return Tally(saturated, nonfinite)
+
+
+NORMS = {1.0: 1, 2.0: 2, math.inf: 3}  # those that native code knows
+
+
+def dither_scales(bits: Bits, p: float, block: int, *, threads: int = 1) -> Bits:
+    """Each block's norm, as `dithering.scales` has it, for float32 and a norm in `NORMS`."""
+    own = bits.view(np.uint32)
+    size = block or parallel.GRAIN
+    terms = parallel.run(
+        lambda piece: _native.norm_terms(own[piece], size, NORMS[p]), bits.size, threads
+    )
+    sums, largest = (np.concatenate(part) for part in zip(*terms, strict=True))
+    if not block and bits.size:
+        total = 0.0
+        for term in sums.tolist():  # in order, as one thread would
+            total += term
+        sums, largest = np.array([total]), largest.max(keepdims=True)
+    if p == math.inf:
+        return largest
+    roots = np.sqrt(sums) if p == 2 else sums
+    nearest, _, _ = reference.cast(roots.view(np.uint64), FLOAT64, FLOAT32)
+    scales: Bits = np.maximum(largest, nearest)
+    return scales
+
+
+def dither(
+    bits: Bits,
+    rng: Rng,
+    scales: Bits,
+    packed: Bytes,
+    *,
+    levels: int,
+    natural: bool,
+    block: int,
+    threads: int = 1,
+) -> Tally:
+    """Round float32 values to levels of their block's scale and pack the codes."""
+    own, width = bits.view(np.uint32), (2 * levels + 1).bit_length()
+
+    def work(piece: slice) -> Tally:
+        size = block or max(piece.stop - piece.start, 1)
+        first = piece.start // block if block else 0
+        given = scales[first : first + -(-(piece.stop - piece.start) // size)]
+        how = _native.Dithering(levels, natural, size, piece.start, _native.key_words(rng.key))
+        part = packed[packed_size(piece.start, width) : packed_size(piece.stop, width)]
+        return Tally(*_native.dither(own[piece], how, given.view(np.uint32), part))
+
+    return units.total(parallel.run(work, bits.size, threads))
 
 
 def _coded(

@@ -276,3 +276,27 @@ def test_bytes_are_counted_as_the_layout_says(scheme: str, world: int) -> None:
     assert sum(s.payload_bytes for s in spent) == (world - 1) * ways * one_way
     hops = 1 if scheme == "gather" else 2
     assert {s.header_bytes for s in spent} == {(hops + 1) * SIZE * (world - 1)}
+
+
+@EVERY
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "natural-dithering",
+        "natural-dithering:p=2,levels=3,block=8,scale=natural,coder=rans",
+        "qsgd:block=64",
+        "terngrad:coder=rans",
+        "sign",
+    ],
+)
+def test_operators_with_scales_reduce_alike_on_all_ranks(scheme: str, spec: str) -> None:
+    mean = rank_order_mean(3, FLOAT32)
+    result = same_everywhere(reduced(scheme, 3, units(worker=spec)))
+    error = ((result - mean) ** 2).sum() / (mean**2).sum()
+    alone = same_everywhere(reduced(scheme, 3, units(worker=spec, master="identity")))
+    assert ((alone - mean) ** 2).sum() / (mean**2).sum() > 0
+    # Independent errors of three ranks average out; those of the mean come on top.
+    largest = max(fewbits.operator(spec).guarantee(size).error for size in SIZES)
+    assert error <= 4 * (1 + largest) ** 2
+    again = same_everywhere(reduced(scheme, 3, units(worker=spec), threads=2))
+    assert again.tobytes() == result.tobytes()
