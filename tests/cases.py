@@ -12,13 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fewbits import Operator, Rng, _native
-from fewbits.coding import rans
+from fewbits.coding import enumerative, rans
 from fewbits.kernels import reference
-from fewbits.kernels.formats import BFLOAT16, FLOAT16, FLOAT64, FORMATS, Bits, Format
+from fewbits.kernels.formats import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, FORMATS, Bits, Format
 from fewbits.operators.bfloat16 import Bfloat16
 from fewbits.operators.float16 import Float16
 from fewbits.operators.identity import Identity
 from fewbits.operators.natural import Natural
+from fewbits.operators.sparse_dithering import SparseDithering
 
 Values = npt.NDArray[np.float64]
 Sections = tuple[bytes, ...]
@@ -47,6 +48,96 @@ def coded(bits: Bits, format: Format, rng: Rng | None) -> Sections:
     return (rans.reference_encode(exponents, format.top_code + 1, signs),)
 
 
+def sparse_dithering(own: SparseDithering) -> Callable[[Bits, Format, Rng], Sections]:
+    """What sparse dithering writes, value by value and block by block."""
+
+    def sections(bits: Bits, format: Format, rng: Rng) -> Sections:
+        size, stream = own.block or bits.size, rng
+        if own.rounding == "subtractive":
+            stream = rng.fork("dither")
+        draws = (stream.words(0, bits.size).astype(np.float64) + 0.5) / 2**32
+        scale = FLOAT64 if format == FLOAT64 else FLOAT32
+        scales, codes = [], [np.empty(0, np.int32)]
+        for start in range(0, bits.size, size or 1):
+            x = reference.to_float64(bits[start : start + size], format)
+            step, q = dithered(own, x, draws[start : start + size], format, scale)
+            scales.append(step)
+            codes.append(q)
+        q = np.concatenate(codes)
+        sent = np.array(scales, scale.bits)
+        if own.coder == "paper":
+            pair = enumerative.Stream(sent.astype(np.uint64), q)
+            return (
+                np.packbits(
+                    enumerative.encode(pair, size or 1, scale), bitorder="little"
+                ).tobytes(),
+            )
+        bound = own.layout(bits.size, format)[1].bound
+        coded = rans.reference_encode(np.abs(q).astype(np.uint16), bound, (q < 0).astype(np.uint8))
+        key = (stream.key[: 16 if bits.size else 0],) if own.rounding == "subtractive" else ()
+        return sent.tobytes(), coded, *key
+
+    return sections
+
+
+def dithered(
+    own: SparseDithering, x: Values, draws: Values, format: Format, scale: Format
+) -> tuple[int, npt.NDArray[np.int32]]:
+    """The bits of the scale and the codes of one block, with sums in the order that is fixed."""
+    codes = np.zeros(x.size, np.int32)
+    if not np.isfinite(x).all():
+        return scale.quiet_nan, codes
+    if not x.any():
+        return 0, codes
+    exponent = int(np.frexp(np.abs(x).max())[1]) if format == FLOAT64 else 0
+    small = np.ldexp(x, -exponent)
+    length = 2 * np.sqrt(own.nu / x.size) * np.sqrt(fixed_sum(small * small))
+    step = nearby(np.ldexp(length * own._shrink(format), exponent), scale, up=False)
+    t = x / step
+    if own.rounding == "nearest":
+        q = np.rint(t)
+    elif own.rounding == "stochastic":
+        q = np.sign(t) * np.floor(np.abs(t) + draws)
+    else:
+        q = np.rint(t + (draws - 0.5))
+    codes[:] = q
+    if own.scale == "least-squares" and q.any():
+        best = np.ldexp(fixed_sum(small * q) / fixed_sum(q * q), exponent)
+        step = nearby(best, scale, up=bool(best < step))
+    if own.rounding != "subtractive" and not q.any():
+        if own.rounding == "stochastic":
+            return 0, codes
+        at = int(np.abs(x).argmax())
+        codes[at], step = np.sign(x[at]), nearby(abs(x[at]), scale, up=False)
+    return int(np.array(step, scale.name).view(scale.bits)), codes
+
+
+def fixed_sum(terms: Values) -> float:
+    """32 sums for each 65,536 terms, added in halves."""
+    total = 0.0
+    for start in range(0, terms.size, 65_536):
+        lanes = [0.0] * 32
+        for i, term in enumerate(terms[start : start + 65_536].tolist()):
+            lanes[i % 32] += term
+        while len(lanes) > 1:
+            half = len(lanes) // 2
+            lanes = [a + b for a, b in zip(lanes[:half], lanes[half:], strict=True)]
+        total += lanes[0]
+    return total
+
+
+def nearby(number: float, scale: Format, *, up: bool) -> float:
+    """A positive number as a scale: downwards or up; up where the result is subnormal."""
+    largest = float(np.finfo(scale.name).max)
+    if scale == FLOAT64:
+        small = number < scale.smallest_normal
+        return min(float(np.nextafter(number, np.inf)) if small else float(number), largest)
+    near = np.float32(min(number, largest))
+    below = near if near <= number else np.nextafter(near, np.float32(0))
+    above = near if near >= number else np.nextafter(near, np.float32(np.inf))
+    return min(float(above if up or below < scale.smallest_normal else below), largest)
+
+
 @dataclass(frozen=True)
 class Case:
     """An operator and what the suite cannot ask it.
@@ -54,7 +145,8 @@ class Case:
     `sections` is what a frame must hold, from the NumPy reference alone. `tight` gives the value
     that, repeated, makes the relative squared error equal to the guarantee's constant up to a
     relative `within`; None where the operator loses nothing on the format. `stochastic` operators
-    give other bytes for other seeds.
+    give other bytes for other seeds. `keeps_signs`: zeros stay zeros and no value changes its sign.
+    `spreads`: a value that is not finite takes all values of its block with it.
     """
 
     operator: Operator
@@ -62,10 +154,29 @@ class Case:
     tight: Callable[[Format], float | None] = lambda format: None
     within: float = 0.01
     stochastic: bool = False
+    keeps_signs: bool = True
+    spreads: bool = False
 
     @property
     def id(self) -> str:
         return self.operator.spec.replace(":", "-").replace("=", "-")
+
+
+def sparse(within: float = 0.15, **fields: object) -> Case:
+    """Sparse dithering; a flat vector is tight at nu = 1/9, up to what 16 bits take of the step.
+
+    0.11 is as good, and on a vector with one value that is not 0 its rounding is still random.
+    """
+    own = SparseDithering(**fields)
+    return Case(
+        own,
+        sparse_dithering(own),
+        lambda format: 1.25,
+        within=within,
+        stochastic=own.rounding != "nearest",
+        keeps_signs=own.rounding != "subtractive",
+        spreads=True,
+    )
 
 
 CASES = (
@@ -80,6 +191,12 @@ CASES = (
     Case(Natural(), natural, lambda format: 4 / 3, within=0.03, stochastic=True),
     Case(Natural("nearest"), lambda bits, format, rng: natural(bits, format, None), lambda _: 1.5),
     Case(Natural(coder="rans"), coded, lambda format: 4 / 3, within=0.03, stochastic=True),
+    sparse(nu=1 / 9),
+    sparse(nu=1 / 9, coder="paper", block=512),
+    sparse(nu=0.11, rounding="stochastic"),
+    sparse(nu=0.11, rounding="stochastic", coder="paper", block=100),
+    sparse(nu=1 / 4, rounding="subtractive", within=0.05),
+    sparse(nu=1 / 9, block=1000),
 )
 ROWS = [(case, format) for case in CASES for format in FORMATS]
 ROW_IDS = [f"{case.id}-{format.name}" for case, format in ROWS]

@@ -20,6 +20,7 @@ from fewbits.rng import Rng
 
 PIECE = 65_536
 LANES = 32
+LARGEST = float(np.finfo(np.float64).max)
 Numbers = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int32]
 Result = TypeVar("Result")
@@ -129,8 +130,7 @@ def quantise(
 
     def work(piece: Piece) -> None:
         x = _values(bits, format, piece)
-        with np.errstate(invalid="ignore"):
-            t = x / usable[piece.blocks, None]
+        t = x / usable[piece.blocks, None]
         t[~(steps[piece.blocks] > 0)] = 0.0  # NaN too
         codes[piece.values] = rounded(t.reshape(-1), piece.values)
 
@@ -169,8 +169,7 @@ def best_scales(
 
     def products(piece: Piece) -> Numbers:
         x = _scaled(_values(bits, format, piece), scanned.exponents[piece.blocks])
-        with np.errstate(invalid="ignore"):
-            return lane_sums(x * codes[piece.values].reshape(x.shape))
+        return lane_sums(x * codes[piece.values].reshape(x.shape))
 
     def squares(piece: Piece) -> Numbers:
         q = codes[piece.values].astype(np.float64).reshape(-1, piece.width or _length(piece))
@@ -205,9 +204,8 @@ def dequantise(
         if rng is not None:
             q -= _uniform(rng, piece.values) - 0.5
         y = q.reshape(-1, piece.width or q.size) * scales[piece.blocks, None]
-        target = out[piece.values]
-        y += 0.0  # no -0
-        native.cast(y.reshape(-1).view(np.uint64), FLOAT64, format, target)
+        y = np.clip(y + 0.0, -LARGEST, LARGEST)  # no -0, and finite numbers stay finite
+        native.cast(y.reshape(-1).view(np.uint64), FLOAT64, format, out[piece.values])
 
     _each(blocks, work, threads)
 
@@ -238,7 +236,7 @@ def rounded_scales(numbers: Numbers, format: Format, up: npt.NDArray[np.bool_]) 
     """
     if format == FLOAT64:
         result = np.where(numbers < format.smallest_normal, np.nextafter(numbers, np.inf), numbers)
-        return np.minimum(result, np.finfo(np.float64).max).view(np.uint64)
+        return np.minimum(result, LARGEST).view(np.uint64)
     assert format == FLOAT32
     with np.errstate(over="ignore", under="ignore"):
         near = np.minimum(numbers, np.finfo(np.float32).max).astype(np.float32)
@@ -284,6 +282,7 @@ def _each(
     cuts = [len(pieces) * share // count for share in range(count + 1)]
 
     def share(number: int) -> list[tuple[Piece, Result]]:
-        return [(piece, work(piece)) for piece in pieces[cuts[number] : cuts[number + 1]]]
+        with np.errstate(all="ignore"):  # what is not finite is welcome, and counted
+            return [(piece, work(piece)) for piece in pieces[cuts[number] : cuts[number + 1]]]
 
     return [item for items in parallel.each(share, count) for item in items]
