@@ -206,6 +206,8 @@ def dequantise(
         y = q.reshape(-1, piece.width or q.size) * scales[piece.blocks, None]
         y = np.clip(y + 0.0, -LARGEST, LARGEST)  # no -0, and finite numbers stay finite
         native.cast(y.reshape(-1).view(np.uint64), FLOAT64, format, out[piece.values])
+        if np.isnan(scales[piece.blocks]).any():  # the one NaN, whatever the processor made of it
+            out[piece.values][np.isnan(y.reshape(-1))] = format.quiet_nan
 
     _each(blocks, work, threads)
 

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -49,6 +50,12 @@ def test_fields_stand_in_order_and_begin_with_the_lowest_bit() -> None:
     assert text(stream([0, 0, 0], FLOAT32.quiet_nan)) == ""
     scale = "".join(map(str, enumerative.encode(stream([1]), 1, FLOAT32)[:31].tolist()))
     assert scale == "0" * 23 + "1111111" + "0"
+
+
+def test_the_example_of_the_format_document_is_right() -> None:
+    data = np.packbits(enumerative.encode(stream([0, -3, 0, 1]), 4, FLOAT32), bitorder="little")
+    document = Path(__file__).parents[3] / "docs" / "format.md"
+    assert f"the bytes `{data.tobytes().hex(' ')}`" in document.read_text()
 
 
 @pytest.mark.parametrize("format", [FLOAT32, FLOAT64], ids=lambda own: own.name)
