@@ -21,6 +21,7 @@ from fewbits.rng import Rng
 PIECE = 65_536
 LANES = 32
 LARGEST = float(np.finfo(np.float64).max)
+LARGEST_32 = float(np.finfo(np.float32).max)
 Numbers = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int32]
 Result = TypeVar("Result")
@@ -204,12 +205,22 @@ def dequantise(
         if rng is not None:
             q -= _uniform(rng, piece.values) - 0.5
         y = q.reshape(-1, piece.width or q.size) * scales[piece.blocks, None]
-        y = np.clip(y + 0.0, -LARGEST, LARGEST)  # no -0, and finite numbers stay finite
-        native.cast(y.reshape(-1).view(np.uint64), FLOAT64, format, out[piece.values])
+        _narrow(y.reshape(-1), format, out[piece.values])
         if np.isnan(scales[piece.blocks]).any():  # the one NaN, whatever the processor made of it
             out[piece.values][np.isnan(y.reshape(-1))] = format.quiet_nan
 
     _each(blocks, work, threads)
+
+
+def _narrow(y: Numbers, format: Format, out: Bits) -> None:
+    """Numbers as a format's bits: no -0, and what would become infinite is the largest number."""
+    y += 0.0
+    if format == FLOAT32:  # what `cast` does, at the speed of NumPy's own conversion
+        np.clip(y, -LARGEST_32, LARGEST_32, out=y)
+        out.view(np.float32)[:] = y
+    else:
+        np.clip(y, -LARGEST, LARGEST, out=y)
+        native.cast(y.view(np.uint64), FLOAT64, format, out)
 
 
 def lane_sums(terms: Numbers) -> Numbers:

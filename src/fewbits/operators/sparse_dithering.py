@@ -219,8 +219,7 @@ class SparseDithering(Operator):
         steps.dequantise(
             codes, to_float64(scales, scale), blocks, out.format, out.bits, dither, threads
         )
-        magnitudes = out.bits & out.bits.dtype.type(out.format.sign - 1)
-        return Tally(nonfinite=int(np.count_nonzero(magnitudes >= out.format.infinity)))
+        return Tally(nonfinite=int(blocks.sizes[nan].sum()))
 
     def guarantee(self, d: int, format: Format = FLOAT32) -> Guarantee:
         bits, scale = self.most_bits(d, format), _scale_format(format)

@@ -109,7 +109,9 @@ class Coded(Section):
         self.check(data.size)
         codes, signs = rans.decode(data, self.bound, self.count, self.signed)
         values = codes.astype(np.int32)
-        return values if signs is None else np.where(signs, -values, values)
+        if signs is not None:
+            values *= np.int8(1) - 2 * signs.view(np.int8)
+        return values
 
     def check(self, length: int) -> None:
         least = rans.smallest_size(self.count, self.bound)
