@@ -10,7 +10,7 @@ import fewbits
 from fewbits.core.operator import Operator
 from fewbits.core.parameters import fields
 from fewbits.kernels.formats import BY_NAME, FORMATS
-from fewbits.registry import known
+from fewbits.registry import known, offered
 
 project = "fewbits"
 author = "The fewbits contributors"
@@ -66,17 +66,6 @@ Code {code}. {parameters}
 """
 
 
-def specs(cls: type[Operator]) -> list[str]:
-    """The operator's default, and each of its other choices."""
-    choices = (
-        f"{cls.name}:{field.name}={choice}"
-        for field in fields(cls)
-        for choice in field.choices
-        if choice != field.default
-    )
-    return [cls.name, *choices]
-
-
 def promise(operator: Operator, format_name: str = "float32") -> str:
     """The guarantee in one term."""
     format = BY_NAME[format_name]
@@ -91,7 +80,7 @@ def index() -> str:
     x = np.random.default_rng(SEED).standard_normal(DIMENSION, dtype=np.float32)
     rows = []
     for name, cls in sorted(known().by_name.items(), key=lambda item: item[1].code):
-        for spec in specs(cls):
+        for spec in offered(cls, DIMENSION):
             bits = 8 * len(fewbits.compress(x, spec, seed=SEED)) / DIMENSION
             link = f"[`{spec}`]({name}.md)"
             rows.append(f"| {link} | {promise(fewbits.operator(spec))} | {bits:.2f} | {cls.code} |")
@@ -112,7 +101,7 @@ def page(cls: type[Operator]) -> str:
         for field in fields(cls)
     ]
     guarantees = []
-    for spec in specs(cls):
+    for spec in offered(cls, DIMENSION):
         for format in FORMATS:
             own = fewbits.operator(spec).guarantee(DIMENSION, format)
             ends = "all" if own.high == np.inf else f"{own.low:.4g} to {own.high:.4g}"

@@ -1,5 +1,6 @@
 """Finds the operators in `fewbits/operators/*.py`, by spec name and by wire code."""
 
+import dataclasses
 import difflib
 import pkgutil
 from functools import cache
@@ -10,6 +11,7 @@ import fewbits.operators
 from fewbits.core import parameters
 from fewbits.core.operator import Operator
 from fewbits.errors import DecodeError, SpecError, VersionError
+from fewbits.kernels.formats import FLOAT32
 from fewbits.wire.frame import Stage
 
 
@@ -64,6 +66,28 @@ def operator(spec: str | Operator) -> Operator:
     if colon and not text:
         raise SpecError(f"nothing follows the colon in {spec!r}")
     return cls(**parameters.from_text(cls, text))
+
+
+def offered(cls: type[Operator], d: int) -> list[str]:
+    """The default spec and each other choice that alone makes sense for a vector of `d` values."""
+    fields = parameters.fields(cls)
+    if any(field.default is dataclasses.MISSING for field in fields):
+        return []
+    others = (
+        f"{cls.name}:{field.name}={choice}"
+        for field in fields
+        for choice in field.choices
+        if choice != field.default
+    )
+    return [spec for spec in (cls.name, *others) if _suits(spec, d)]
+
+
+def _suits(spec: str, d: int) -> bool:
+    try:
+        operator(spec).layout(d, FLOAT32)
+    except SpecError:
+        return False
+    return True
 
 
 def from_wire(stages: tuple[Stage, ...]) -> Operator:

@@ -67,22 +67,8 @@ def _described(cls: type[fewbits.Operator], values: np.ndarray) -> dict[str, Any
             }
             for field in fields
         ],
-        "specs": [_measured(spec, values) for spec in _specs(cls)],
+        "specs": [_measured(spec, values) for spec in registry.offered(cls, values.size)],
     }
-
-
-def _specs(cls: type[fewbits.Operator]) -> list[str]:
-    """The default spec and each other choice; none where a parameter must be given."""
-    fields = parameters.fields(cls)
-    if any(field.default is dataclasses.MISSING for field in fields):
-        return []
-    others = [
-        f"{cls.name}:{field.name}={choice}"
-        for field in fields
-        for choice in field.choices
-        if choice != field.default
-    ]
-    return [cls.name, *others]
 
 
 def _measured(spec: str, values: np.ndarray) -> dict[str, Any]:
