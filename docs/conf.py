@@ -10,9 +10,8 @@ import fewbits
 from fewbits.core.named import Named
 from fewbits.core.operator import Operator
 from fewbits.core.parameters import fields
-from fewbits.core.stage import Stage
 from fewbits.kernels.formats import BY_NAME, FORMATS
-from fewbits.registry import known
+from fewbits.registry import known, offered
 
 project = "fewbits"
 author = "The fewbits contributors"
@@ -74,17 +73,6 @@ def everything() -> dict[str, type[Named]]:
     return dict(sorted(found.items(), key=lambda item: item[1].code))
 
 
-def specs(cls: type[Named]) -> list[str]:
-    """The default, and each of the other choices; a stage before `natural`."""
-    choices = (
-        f"{cls.name}:{field.name}={choice}"
-        for field in fields(cls)
-        for choice in field.choices
-        if choice != field.default
-    )
-    return [spec + "|natural" * issubclass(cls, Stage) for spec in (cls.name, *choices)]
-
-
 def promise(operator: Operator, format_name: str = "float32") -> str:
     """The guarantee in one term."""
     format = BY_NAME[format_name]
@@ -99,7 +87,7 @@ def index() -> str:
     x = np.random.default_rng(SEED).standard_normal(DIMENSION, dtype=np.float32)
     rows = []
     for name, cls in everything().items():
-        for spec in specs(cls):
+        for spec in offered(cls, DIMENSION):
             bits = 8 * len(fewbits.compress(x, spec, seed=SEED)) / DIMENSION
             link = f"[`{spec}`]({name}.md)".replace("|", "\\|")
             rows.append(f"| {link} | {promise(fewbits.operator(spec))} | {bits:.2f} | {cls.code} |")
@@ -120,7 +108,7 @@ def page(cls: type[Named]) -> str:
         for field in fields(cls)
     ]
     guarantees = []
-    for spec in specs(cls):
+    for spec in offered(cls, DIMENSION):
         for format in FORMATS:
             own = fewbits.operator(spec).guarantee(DIMENSION, format)
             ends = "all" if own.high == np.inf else f"{own.low:.4g} to {own.high:.4g}"

@@ -7,18 +7,19 @@ arguments, so that no test depends on another or on the order they run in.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
 from fewbits import Operator, Rng, _native
-from fewbits.coding import rans, subsets
+from fewbits.coding import enumerative, rans, subsets
 from fewbits.core.composition import Composed
 from fewbits.core.dithering import Dithering
 from fewbits.core.named import Named
 from fewbits.kernels import dithering, reference, rotation
-from fewbits.kernels.formats import BFLOAT16, FLOAT16, FLOAT64, FORMATS, Bits, Format
+from fewbits.kernels.formats import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, FORMATS, Bits, Format
 from fewbits.operators.bfloat16 import Bfloat16
 from fewbits.operators.float16 import Float16
 from fewbits.operators.hadamard import COMMON, Hadamard
@@ -27,6 +28,7 @@ from fewbits.operators.natural import Natural
 from fewbits.operators.natural_dithering import NaturalDithering
 from fewbits.operators.rand_k import RandK
 from fewbits.operators.sign import Sign
+from fewbits.operators.sparse_dithering import SparseDithering
 from fewbits.operators.standard_dithering import StandardDithering
 from fewbits.operators.top_k import TopK
 
@@ -150,6 +152,96 @@ def signed(bits: Bits, format: Format, rng: Rng) -> Sections:
     return dithering.means(bits, format, 0).tobytes(), body
 
 
+def sparse_dithering(own: SparseDithering) -> Callable[[Bits, Format, Rng], Sections]:
+    """What sparse dithering writes, value by value and block by block."""
+
+    def sections(bits: Bits, format: Format, rng: Rng) -> Sections:
+        size, stream = own.block or bits.size, rng
+        if own.rounding == "subtractive":
+            stream = rng.fork("dither")
+        draws = (stream.words(0, bits.size).astype(np.float64) + 0.5) / 2**32
+        scale = FLOAT64 if format == FLOAT64 else FLOAT32
+        scales, codes = [], [np.empty(0, np.int32)]
+        for start in range(0, bits.size, size or 1):
+            x = reference.to_float64(bits[start : start + size], format)
+            step, q = sparse_block(own, x, draws[start : start + size], format, scale)
+            scales.append(step)
+            codes.append(q)
+        q = np.concatenate(codes)
+        sent = np.array(scales, scale.bits)
+        if own.coder == "paper":
+            pair = enumerative.Stream(sent.astype(np.uint64), q)
+            return (
+                np.packbits(
+                    enumerative.encode(pair, size or 1, scale), bitorder="little"
+                ).tobytes(),
+            )
+        bound = own.layout(bits.size, format)[1].bound
+        coded = rans.reference_encode(np.abs(q).astype(np.uint16), bound, (q < 0).astype(np.uint8))
+        key = (stream.key[: 16 if bits.size else 0],) if own.rounding == "subtractive" else ()
+        return sent.tobytes(), coded, *key
+
+    return sections
+
+
+def sparse_block(
+    own: SparseDithering, x: Values, draws: Values, format: Format, scale: Format
+) -> tuple[int, npt.NDArray[np.int32]]:
+    """The bits of the scale and the codes of one block, with sums in the order that is fixed."""
+    codes = np.zeros(x.size, np.int32)
+    if not np.isfinite(x).all():
+        return scale.quiet_nan, codes
+    if not x.any():
+        return 0, codes
+    exponent = int(np.frexp(np.abs(x).max())[1]) if format == FLOAT64 else 0
+    small = np.ldexp(x, -exponent)
+    length = 2 * np.sqrt(own.nu / x.size) * np.sqrt(fixed_sum(small * small))
+    step = nearby(np.ldexp(length * own._shrink(format), exponent), scale, up=False)
+    t = x / step
+    if own.rounding == "nearest":
+        q = np.rint(t)
+    elif own.rounding == "stochastic":
+        q = np.sign(t) * np.floor(np.abs(t) + draws)
+    else:
+        q = np.rint(t + (draws - 0.5))
+    codes[:] = q
+    if own.scale == "least-squares" and q.any():
+        best = np.ldexp(fixed_sum(small * q) / fixed_sum(q * q), exponent)
+        step = nearby(best, scale, up=bool(best < step))
+    if own.rounding != "subtractive" and not q.any():
+        if own.rounding == "stochastic":
+            return 0, codes
+        at = int(np.abs(x).argmax())
+        codes[at], step = np.sign(x[at]), nearby(abs(x[at]), scale, up=False)
+    return int(np.array(step, scale.name).view(scale.bits)), codes
+
+
+def fixed_sum(terms: Values) -> float:
+    """32 sums for each 65,536 terms, added in halves."""
+    total = 0.0
+    for start in range(0, terms.size, 65_536):
+        lanes = [0.0] * 32
+        for i, term in enumerate(terms[start : start + 65_536].tolist()):
+            lanes[i % 32] += term
+        while len(lanes) > 1:
+            half = len(lanes) // 2
+            lanes = [a + b for a, b in zip(lanes[:half], lanes[half:], strict=True)]
+        total += lanes[0]
+    return total
+
+
+def nearby(number: float, scale: Format, *, up: bool) -> float:
+    """A positive number as a scale: downwards or up; up where the result is subnormal."""
+    largest = float(np.finfo(scale.name).max)
+    if scale == FLOAT64:
+        small = number < scale.smallest_normal
+        return min(float(np.nextafter(number, np.inf)) if small else float(number), largest)
+    near = np.float32(min(number, largest))
+    below = near if near <= number else np.nextafter(near, np.float32(0))
+    above = near if near >= number else np.nextafter(near, np.float32(np.inf))
+    return min(float(above if up or below < scale.smallest_normal else below), largest)
+
+
 @dataclass(frozen=True)
 class Case:
     """An operator and what the suite cannot ask it.
@@ -157,8 +249,9 @@ class Case:
     `sections` is what a frame must hold, from the NumPy reference alone. `tight` gives the value,
     or values, that repeated make the relative squared error equal to the guarantee's constant up to
     a relative `within`, or an array, the whole vector; None where the operator loses nothing on the
-    format. `stochastic` operators give other bytes for other seeds. `local`: what is not finite
-    stays in its place and takes no other with it, and no value changes its sign.
+    format. `stochastic` operators give other bytes for other seeds. `keeps_signs`: zeros stay zeros
+    and no value changes its sign. `carries` says where a vector that is not finite decodes to what
+    is not: at the same "places", in the whole "block" around them, or "somewhere".
     """
 
     operator: Operator
@@ -166,7 +259,8 @@ class Case:
     tight: Callable[[Format], float | list[float] | Values | None] = lambda format: None
     within: float = 0.01
     stochastic: bool = False
-    local: bool = True
+    keeps_signs: bool = True
+    carries: Literal["places", "block", "somewhere"] = "places"
 
     @property
     def id(self) -> str:
@@ -188,6 +282,24 @@ def dithering_case(
 # Many values at 4/9 of the lowest level, and most of the energy at 4/3 of a power of two.
 NATURAL_MIX = [2 / 3, 2 / 3, 1 / 4, *[1 / 36] * 61]
 
+
+def sparse(within: float = 0.15, **fields: object) -> Case:
+    """Sparse dithering; a flat vector is tight at nu = 1/9, up to what 16 bits take of the step.
+
+    0.11 is as good, and on a vector with one value that is not 0 its rounding is still random.
+    """
+    own = SparseDithering(**fields)
+    return Case(
+        own,
+        sparse_dithering(own),
+        lambda format: 1.25,
+        within=within,
+        stochastic=own.rounding != "nearest",
+        keeps_signs=own.rounding != "subtractive",
+        carries="block",
+    )
+
+
 CASES = (
     Case(Identity(), same_bits),
     # A tie just above 1 goes down to 1: the error is half a unit, relative to 1 plus that half.
@@ -204,7 +316,7 @@ CASES = (
         Composed((TopK(0.75),), Identity()),
         after(top_k(0.75), same_bits),
         lambda format: 1.0,
-        local=False,
+        carries="somewhere",
     ),
     Case(
         Composed((TopK(0.75),), Natural()),
@@ -212,7 +324,7 @@ CASES = (
         lambda format: 4 / 3,
         within=0.03,
         stochastic=True,
-        local=False,
+        carries="somewhere",
     ),
     # 4/3 once it is multiplied by d/k = 5/4.
     Case(
@@ -221,7 +333,7 @@ CASES = (
         lambda format: 16 / 15,
         within=0.03,
         stochastic=True,
-        local=False,
+        carries="somewhere",
     ),
     Case(
         Composed((Hadamard(),), Natural()),
@@ -229,7 +341,8 @@ CASES = (
         rotated_flat(4 / 3, 4096),
         within=0.1,  # bfloat16: the bound counts the worst roundings, 8 %
         stochastic=True,
-        local=False,
+        keeps_signs=False,
+        carries="somewhere",
     ),
     Case(
         Composed((Hadamard(16, "private"),), Natural()),
@@ -238,7 +351,8 @@ CASES = (
         lambda format: np.where(np.arange(1 << 16) % 16, 0.0, 16 / 3),
         within=0.1,  # bfloat16: the bound counts the worst roundings, 8 %
         stochastic=True,
-        local=False,
+        keeps_signs=False,
+        carries="somewhere",
     ),
     dithering_case(NaturalDithering(p=2)),  # flat vectors attain z - 1
     dithering_case(NaturalDithering(2, 5, 64, coder="rans"), NATURAL_MIX, within=0.08),
@@ -247,6 +361,12 @@ CASES = (
     dithering_case(StandardDithering(2, 12, 64, coder="rans"), within=0.01),
     # One value is far larger than the others.
     Case(Sign(), signed, lambda format: [1.0, *[2.0**-14] * 63], within=0.004),
+    sparse(nu=1 / 9),
+    sparse(nu=1 / 9, coder="paper", block=512),
+    sparse(nu=0.11, rounding="stochastic"),
+    sparse(nu=0.11, rounding="stochastic", coder="paper", block=100),
+    sparse(nu=1 / 4, rounding="subtractive", within=0.05),
+    sparse(nu=1 / 9, block=1000),
 )
 ROWS = [(case, format) for case in CASES for format in FORMATS]
 ROW_IDS = [f"{case.id}-{format.name}" for case, format in ROWS]

@@ -226,7 +226,10 @@ def _checked_operator(parsed: Parsed) -> Operator:
     """The operator of a frame whose sections have the lengths that it allows."""
     header = parsed.header
     chosen = registry.from_wire(header.stages)
-    layout = chosen.layout(header.elements, header.format)
+    try:
+        layout = chosen.layout(header.elements, header.format)
+    except SpecError as error:  # parameters that no vector of this size and dtype can have
+        raise DecodeError(f"the header's parameters make no sense: {error}") from error
     if len(layout) != len(header.lengths):
         raise DecodeError(f"{len(header.lengths)} sections, {chosen} has {len(layout)}")
     for section, length in zip(layout, header.lengths, strict=True):

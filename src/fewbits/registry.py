@@ -1,5 +1,6 @@
 """Finds operators and stages in `fewbits/operators/*.py`, by spec name and by wire code."""
 
+import dataclasses
 import difflib
 import pkgutil
 from functools import cache
@@ -13,6 +14,7 @@ from fewbits.core.named import Named
 from fewbits.core.operator import Operator
 from fewbits.core.stage import Stage
 from fewbits.errors import DecodeError, SpecError, VersionError
+from fewbits.kernels.formats import FLOAT32
 from fewbits.wire import frame as wire
 
 
@@ -79,6 +81,32 @@ def operator(spec: str | Operator) -> Operator:
             f"{last.name} is a stage and needs an operator after it, for instance '{spec}|natural'"
         )
     return _composed(stages, last)
+
+
+def offered(cls: type[Named], d: int) -> list[str]:
+    """The default spec and each other choice that alone makes sense for a vector of `d` values.
+
+    A stage stands before `natural`; where a parameter must be given, nothing is offered.
+    """
+    fields = parameters.fields(cls)
+    if any(field.default is dataclasses.MISSING for field in fields):
+        return []
+    others = (
+        f"{cls.name}:{field.name}={choice}"
+        for field in fields
+        for choice in field.choices
+        if choice != field.default
+    )
+    after = "|natural" if issubclass(cls, Stage) else ""
+    return [spec + after for spec in (cls.name, *others) if _suits(spec + after, d)]
+
+
+def _suits(spec: str, d: int) -> bool:
+    try:
+        operator(spec).layout(d, FLOAT32)
+    except SpecError:
+        return False
+    return True
 
 
 def from_wire(stages: tuple[wire.Stage, ...]) -> Operator:

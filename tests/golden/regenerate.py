@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import fewbits
 from cases import DTYPES, array, sealed
 from fewbits import Rng, SaturationWarning, _native
-from fewbits.coding import rans, subsets
+from fewbits.coding import enumerative, rans, subsets
 from fewbits.kernels.formats import BY_NAME, Format
 from fewbits.wire.frame import Header, Parameter, ParameterType, Stage
 
@@ -95,6 +95,52 @@ GOOD = (
         for number, (path, spec, shape) in enumerate(DITHERED)
         for place, (dtype, recipe) in enumerate(
             zip(BY_NAME, ("words", "corners", "words", "nonfinite"), strict=True)
+        )
+    ),
+    *(
+        Good(
+            f"sparse-dithering/{name}", f"sparse-dithering:{spec}".rstrip(":"), dtype, shape, recipe
+        )
+        for name, spec, dtype, shape, recipe in (
+            ("float32", "", "float32", (30, 50), "words 38"),
+            ("float64", "", "float64", (700,), "words 39"),
+            ("float16", "", "float16", (900,), "words 40"),
+            ("bfloat16", "nu=0.5", "bfloat16", (900,), "words 41"),
+            ("float64-corners", "", "float64", (40,), "corners 42"),
+            ("empty", "", "float32", (0,), "words 43"),
+            ("scalar", "", "float64", (), "words 44"),
+            ("least-squares", "nu=1,scale=least-squares", "float32", (1000,), "words 45"),
+            ("largest-only", "nu=99,block=10", "float32", (95,), "words 46"),
+            ("blocks-nonfinite", "block=8", "bfloat16", (100,), "nonfinite 47"),
+            ("stochastic", "rounding=stochastic", "float32", (500,), "words 48"),
+            ("stochastic-float16", "nu=4,rounding=stochastic", "float16", (333,), "words 49"),
+            ("subtractive", "rounding=subtractive", "float32", (500,), "words 50"),
+            ("subtractive-float64", "rounding=subtractive,block=90", "float64", (99,), "words 51"),
+            ("subtractive-empty", "rounding=subtractive", "float16", (0,), "words 52"),
+            ("paper", "coder=paper", "float32", (30, 50), "words 53"),
+            ("paper-float64", "coder=paper,block=33", "float64", (2, 50), "words 54"),
+            ("paper-float16", "coder=paper,block=4", "float16", (35,), "nonfinite 55"),
+            ("paper-bfloat16", "rounding=stochastic,coder=paper", "bfloat16", (70,), "words 56"),
+            ("paper-empty", "coder=paper", "float32", (0,), "words 57"),
+            ("fine", "nu=1e-06", "float32", (600,), "words 58"),
+            ("half-way", "nu=0.1111111111111111", "float32", (50,), "corners 59"),
+            ("half-way-blocks", "nu=0.1111111111111111,block=1000", "float16", (1500,), "words 60"),
+            (
+                "half-way-paper",
+                "nu=0.1111111111111111,coder=paper,block=512",
+                "bfloat16",
+                (600,),
+                "words 61",
+            ),
+            ("random", "nu=0.11,rounding=stochastic", "float32", (100,), "nonfinite 62"),
+            (
+                "random-paper",
+                "nu=0.11,rounding=stochastic,coder=paper,block=100",
+                "float64",
+                (150,),
+                "words 63",
+            ),
+            ("dithered", "nu=0.25,rounding=subtractive", "bfloat16", (64,), "corners 64"),
         )
     ),
     Good("identity/float32-corners", "identity", "float32", (40,), "corners 15"),
@@ -253,6 +299,12 @@ def _scaled(
     lengths = len(scales), len(codes)
     header = Header(BY_NAME["float32"], (count,), (Stage(code, parameters),), lengths)
     return sealed(header.encode() + scales + codes)
+
+
+def _stream(stream: bytes, count: int = 4) -> bytes:
+    """A frame of `sparse-dithering:coder=paper`."""
+    stage = Stage(7, (Parameter(2, ParameterType.CHOICE, 1),))
+    return sealed(Header(BY_NAME["float32"], (count,), (stage,), (len(stream),)).encode() + stream)
 
 
 def _even(symbol: int) -> bytes:
@@ -474,7 +526,50 @@ def bad() -> dict[str, Bad]:
         "sign-zero": Bad(_scaled(9, zero, ones_coded, count=40), decode, block),
         "sign-sign-on-nan": Bad(_scaled(9, one, nan_coded, count=40), decode, sign),
     }
-    return {**structure, **stages, **sections, **coded, **composed, **dithered}
+    ones, zeros = b"\x04\0\0\x01\x01\0\0", b"\x03\0\0\x01\0\0"  # four codes each
+    sparse = {
+        "scale-negative": Bad(
+            _scaled(7, b"\0\0\x80\xbf", ones, count=4),
+            decode,
+            "a scale is negative or infinite, or another NaN than the quiet one",
+        ),
+        "scale-missing": Bad(
+            _scaled(7, bytes(4), ones, count=4),
+            decode,
+            "a block without a scale has codes that are not zero",
+        ),
+        "scale-useless": Bad(
+            _scaled(7, one, zeros, count=4), decode, "a block has a scale and only zeros"
+        ),
+        "stream-cut": Bad(_stream((127 << 23).to_bytes(4, "little")), decode, enumerative.CUT),
+        "stream-zeros": Bad(
+            _stream((127 << 23 | 7 << 31).to_bytes(5, "little")),
+            decode,
+            "7 of 4 dithered codes cannot be zero",
+        ),
+        "stream-set": Bad(
+            _stream((127 << 23 | 2 << 31 | 7 << 34).to_bytes(5, "little")),
+            decode,
+            "no set of zeros has this number",
+        ),
+        "stream-code": Bad(
+            _stream((127 << 23 | 3 << 31 | 0xFF << 37).to_bytes(6, "little")),
+            decode,
+            "a code is not below its bound",
+        ),
+        "stream-end": Bad(
+            _stream(bytes(4) + b"\x01"),
+            decode,
+            "a stream of dithered codes does not end where its section ends",
+        ),
+        "stream-limit": Bad(
+            _stream(bytes(100), 4097),
+            decode,
+            "the header's parameters make no sense: coder=paper is for at most 4096 values, "
+            "got 4097: use coder=rans, or block=4096",
+        ),
+    }
+    return {**structure, **stages, **sections, **coded, **composed, **dithered, **sparse}
 
 
 def entry(name: str, case: Bad) -> str:

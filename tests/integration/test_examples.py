@@ -22,7 +22,7 @@ EXAMPLES = ROOT / "examples"
 DECODER = EXAMPLES / "decode_by_hand.py"
 GOOD = ROOT / "tests" / "golden" / "good"
 BAD = ROOT / "tests" / "golden" / "bad"
-BY_HAND = ("coded", "decode", "dithering", "formats", "random", "stages")
+BY_HAND = ("coded", "decode", "dithering", "formats", "random", "sparse", "stages")
 SPECS = (
     "identity",
     "float16",
@@ -41,6 +41,13 @@ SPECS = (
     "natural-dithering:p=2,levels=3,block=8,scale=natural,coder=rans",
     "standard-dithering:p=1.5,levels=31",
     "sign:block=16",
+    "sparse-dithering",
+    "sparse-dithering:nu=30,scale=least-squares,block=7",
+    "sparse-dithering:nu=0.25,rounding=stochastic",
+    "sparse-dithering:rounding=subtractive",
+    "sparse-dithering:rounding=subtractive,block=11",
+    "sparse-dithering:coder=paper",
+    "sparse-dithering:rounding=stochastic,coder=paper,block=20",
 )
 
 

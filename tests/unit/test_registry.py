@@ -133,3 +133,12 @@ def test_every_operator_is_found_once() -> None:
     assert not known.by_code.keys() & known.stage_codes.keys()
     assert {cls.code for cls in known.by_name.values()} == set(known.by_code)
     assert {"identity", "float16", "bfloat16", "natural"} <= set(known.by_name)
+
+
+def test_choices_are_offered_where_they_suit_the_size() -> None:
+    natural = ["natural", "natural:rounding=nearest", "natural:coder=rans"]
+    assert registry.offered(registry.known().by_name["natural"], 10**6) == natural
+    sparse = registry.known().by_name["sparse-dithering"]
+    small, large = (registry.offered(sparse, d) for d in (4096, 4097))
+    assert set(small) - set(large) == {"sparse-dithering:coder=paper"}
+    assert "sparse-dithering:rounding=subtractive" in large

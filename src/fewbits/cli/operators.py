@@ -12,7 +12,6 @@ from fewbits import registry
 from fewbits.cli.console import Subcommands, add_command, print_json, table
 from fewbits.core import parameters
 from fewbits.core.named import Named
-from fewbits.core.stage import Stage
 
 _ELEMENTS = 2**16
 
@@ -72,7 +71,7 @@ def _described(cls: type[Named], values: np.ndarray) -> dict[str, Any]:
             }
             for field in fields
         ],
-        "specs": [_measured(spec, values) for spec in _specs(cls)],
+        "specs": [_measured(spec, values) for spec in registry.offered(cls, values.size)],
     }
 
 
@@ -81,23 +80,6 @@ def _json_default(default: Any) -> Any:
     if default == math.inf:
         return "inf"
     return None if default is dataclasses.MISSING else default
-
-
-def _specs(cls: type[Named]) -> list[str]:
-    """The default spec and each other choice; none where a parameter must be given.
-
-    A stage is shown before `natural`.
-    """
-    fields = parameters.fields(cls)
-    if any(field.default is dataclasses.MISSING for field in fields):
-        return []
-    others = [
-        f"{cls.name}:{field.name}={choice}"
-        for field in fields
-        for choice in field.choices
-        if choice != field.default
-    ]
-    return [spec + "|natural" * issubclass(cls, Stage) for spec in (cls.name, *others)]
 
 
 def _measured(spec: str, values: np.ndarray) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from fewbits.coding import bitpack, rans
+from fewbits.coding import bitpack, enumerative, rans
 from fewbits.errors import DecodeError
 from fewbits.kernels.formats import Format
 
@@ -88,10 +88,7 @@ class Floats(Section):
 
 @dataclass(frozen=True, slots=True)
 class Coded(Section):
-    """Codes below `bound`, entropy coded; with signs if `signed`, as integers below 0.
-
-    The only kind whose length depends on its values.
-    """
+    """Codes below `bound`, entropy coded; with signs if `signed`, as integers below 0."""
 
     varies: ClassVar[bool] = True
 
@@ -112,7 +109,9 @@ class Coded(Section):
         self.check(data.size)
         codes, signs = rans.decode(data, self.bound, self.count, self.signed)
         values = codes.astype(np.int32)
-        return values if signs is None else np.where(signs, -values, values)
+        if signs is not None:
+            values *= np.int8(1) - 2 * signs.view(np.int8)
+        return values
 
     def check(self, length: int) -> None:
         least = rans.smallest_size(self.count, self.bound)
@@ -121,3 +120,47 @@ class Coded(Section):
                 f"section {self.name!r} has {length} bytes, "
                 f"{self.count} values need {least} to {self.size}"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class Enumerated(Section):
+    """Blocks of a scale and signed codes below `bound`, as the bit string of sparse dithering.
+
+    The array holds the bits of all scales, then all codes. `spread` and `slack` bound the sum of
+    the magnitudes of a block, see `enumerative.most_bits`.
+    """
+
+    varies: ClassVar[bool] = True
+
+    block: int
+    format: Format
+    bound: int
+    spread: float
+    slack: float
+
+    @property
+    def size(self) -> int:
+        own = enumerative.block_counts(self.count, self.block)
+        bits = (
+            number * enumerative.most_bits(size, self.format, self.spread, self.slack)
+            for size, number in own.items()
+        )
+        return (sum(bits) + 7) // 8
+
+    def write(self, values: npt.NDArray[np.int64], into: Buffer) -> int:
+        blocks = values.size - self.count
+        stream = enumerative.Stream(
+            values[:blocks].astype(np.uint64), values[blocks:].astype(np.int32)
+        )
+        data = np.packbits(enumerative.encode(stream, self.block, self.format), bitorder="little")
+        into[: data.size] = data
+        return data.size
+
+    def read(self, data: Buffer) -> npt.NDArray[np.int64]:
+        self.check(data.size)
+        bits = np.unpackbits(data, bitorder="little")
+        found = enumerative.decode(bits, self.count, self.block, self.format, self.bound)
+        return np.concatenate([found.scales.astype(np.int64), found.codes.astype(np.int64)])
+
+    def check(self, length: int) -> None:
+        """Every length is possible: `read` finds where the bits must end."""

@@ -30,6 +30,12 @@ EVERY = pytest.mark.parametrize("scheme", SCHEMES)
 FORMAT = pytest.mark.parametrize("format", FORMATS, ids=lambda format: format.name)
 WORLD = pytest.mark.parametrize("world", WORLDS)
 COUNT = sum(SIZES)
+# Sections of every kind and number: two, three, and one whose length varies.
+SPARSE = (
+    "sparse-dithering",
+    "sparse-dithering:rounding=subtractive",
+    "sparse-dithering:rounding=stochastic,coder=paper",
+)
 
 
 def rank_order_mean(world: int, format: Format) -> np.ndarray:
@@ -137,8 +143,10 @@ def test_ranks_and_steps_draw_independently() -> None:
 
 
 @EVERY
-@pytest.mark.parametrize("worker", ["natural", "identity", "float16", "bfloat16"])
-@pytest.mark.parametrize("master", ["natural", "identity", "natural:rounding=nearest", "float16"])
+@pytest.mark.parametrize("worker", ["natural", "identity", "float16", "bfloat16", *SPARSE])
+@pytest.mark.parametrize(
+    "master", ["natural", "identity", "natural:rounding=nearest", "float16", *SPARSE]
+)
 def test_operators_of_both_directions_differ_freely(scheme: str, worker: str, master: str) -> None:
     result = same_everywhere(reduced(scheme, 3, units(worker=worker, master=master)))
     both = (fewbits.operator(worker), fewbits.operator(master))

@@ -1,0 +1,220 @@
+r"""A sparse vector of small integers as one string of bits: the stream of sparse dithering.
+
+Each block of $d$ codes $q_i$ and its scale are five fields:
+
+| field | bits |
+| --- | --- |
+| the scale, a float without its sign | 31 or 63 |
+| $n_0$, how many codes are 0 | $\lceil \log_2 (d + 1) \rceil$ |
+| which codes are 0 | $\lceil \log_2 \binom{d}{n_0} \rceil$ |
+| the signs of the others | $d - n_0$ |
+| their magnitudes in unary, $\lvert q_i \rvert - 1$ ones and a zero | $\sum \lvert q_i \rvert$ |
+
+Nothing follows a scale that is 0 or not finite. The third field is the place of the set of zeros
+among all sets of its size, in the order of the combinatorial number system: the set
+$c_1 < c_2 < \dots$ is number $\binom{c_1}{1} + \binom{c_2}{2} + \dots$. Every number begins with
+its least significant bit.
+
+The work is that of $d$ operations on integers of $d$ bits, so it is meant for short blocks.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fewbits.errors import DecodeError
+from fewbits.kernels.formats import Format
+
+LARGEST_BLOCK = 4096
+CUT = "a stream of dithered codes ends within a field"
+
+Codes = npt.NDArray[np.int32]
+Scales = npt.NDArray[np.uint64]
+Bits = npt.NDArray[np.uint8]  # one bit in each
+
+
+class Stream(NamedTuple):
+    """The bits of each block's scale, and the codes of all blocks."""
+
+    scales: Scales
+    codes: Codes
+
+
+def block_sizes(count: int, block: int) -> Iterator[int]:
+    """The sizes of the blocks of `count` codes; the last one may be shorter."""
+    for start in range(0, count, block):
+        yield min(block, count - start)
+
+
+def block_counts(count: int, block: int) -> dict[int, int]:
+    """How many blocks there are of each size."""
+    whole, rest = divmod(count, block)
+    return {size: number for size, number in ((block, whole), (rest, int(rest > 0))) if number}
+
+
+def encode(stream: Stream, block: int, scale: Format) -> Bits:
+    """The bits of a stream, before any padding."""
+    fields, at = [np.empty(0, np.uint8)], 0
+    sizes = block_sizes(stream.codes.size, block)
+    for pattern, size in zip(stream.scales.tolist(), sizes, strict=True):
+        fields.append(_digits(pattern, _scale_bits(scale)))
+        if not _is_bare(pattern, scale):
+            fields += _fields(stream.codes[at : at + size])
+        at += size
+    return np.concatenate(fields)
+
+
+def decode(bits: Bits, count: int, block: int, scale: Format, bound: int) -> Stream:
+    """The stream in `bits`, which may be padded with zeros to whole bytes; refuses all others."""
+    source, codes, scales = _Source(bits), np.zeros(count, np.int32), []
+    at = 0
+    for size in block_sizes(count, block):
+        scales.append(source.number(_scale_bits(scale)))
+        if not _is_bare(scales[-1], scale):
+            codes[at : at + size] = _read_codes(source, size, bound)
+        at += size
+    rest = bits[source.at :]
+    if rest.size >= 8 or rest.any():
+        raise DecodeError("a stream of dithered codes does not end where its section ends")
+    return Stream(np.array(scales, np.uint64), codes)
+
+
+def ideal_bits(codes: Codes, scale_bits: int = 31) -> float:
+    """The length of one block's fields if each were written without rounding up, as papers do."""
+    zeros = int(np.count_nonzero(codes == 0))
+    places = math.log2(math.comb(codes.size, zeros)) + math.log2(codes.size)
+    return scale_bits + places + codes.size - zeros + float(np.abs(codes.astype(np.int64)).sum())
+
+
+def most_bits(size: int, scale: Format, spread: float, slack: float) -> int:
+    r"""Bits that no block of $d$ codes exceeds, $m$ of them not 0.
+
+    The sum of the magnitudes must be at most `slack` $m$ + `spread` $\sqrt{d m}$.
+    """
+    nonzero = np.arange(size + 1)
+    logs = np.concatenate([[0.0], np.cumsum(np.log2(np.arange(1, size + 1)))])
+    places = np.ceil(logs[size] - logs[nonzero] - logs[::-1] + 1e-6)  # a bit more than exact
+    unary = np.floor(slack * nonzero + spread * np.sqrt(size * nonzero) + 1e-6)
+    return _scale_bits(scale) + size.bit_length() + int((places + nonzero + unary).max())
+
+
+def _scale_bits(scale: Format) -> int:
+    return scale.exponent + scale.mantissa
+
+
+def _is_bare(pattern: int, scale: Format) -> bool:
+    return pattern == 0 or pattern >= scale.infinity
+
+
+# ---- writing ----
+
+
+def _fields(codes: Codes) -> list[Bits]:
+    zero = codes == 0
+    zeros = int(np.count_nonzero(zero))
+    marks = codes[~zero]
+    unary = np.ones(int(np.abs(marks).sum()), np.uint8)
+    unary[np.cumsum(np.abs(marks)) - 1] = 0
+    return [
+        _digits(zeros, codes.size.bit_length()),
+        _digits(rank(zero), _rank_bits(codes.size, zeros)),
+        (marks < 0).astype(np.uint8),
+        unary,
+    ]
+
+
+def _digits(number: int, width: int) -> Bits:
+    data = np.frombuffer(number.to_bytes((width + 7) // 8, "little"), np.uint8)
+    return np.unpackbits(data, count=width, bitorder="little")
+
+
+def _rank_bits(size: int, members: int) -> int:
+    return (math.comb(size, members) - 1).bit_length()
+
+
+def rank(member: npt.NDArray[np.bool_]) -> int:
+    """The place of a set among the sets of its size."""
+    left = int(np.count_nonzero(member))
+    number, n = 0, member.size - 1
+    ways = math.comb(n, left) if n >= 0 else 0  # sets of `left` members below n
+    for inside in member[::-1].tolist():
+        if left == 0 or left > n:  # nothing, or everything, is below
+            break
+        if inside:
+            number += ways
+            ways = ways * left // n
+            left -= 1
+        else:
+            ways = ways * (n - left) // n
+        n -= 1
+    return number
+
+
+# ---- reading ----
+
+
+class _Source:
+    """The bits of a section; whoever asks for more than there are is refused."""
+
+    def __init__(self, bits: Bits) -> None:
+        self.bits, self.at = bits, 0
+
+    def take(self, count: int) -> Bits:
+        if self.bits.size - self.at < count:
+            raise DecodeError(CUT)
+        self.at += count
+        return self.bits[self.at - count : self.at]
+
+    def number(self, width: int) -> int:
+        return int.from_bytes(np.packbits(self.take(width), bitorder="little").tobytes(), "little")
+
+    def unary(self, count: int, bound: int) -> npt.NDArray[np.int64]:
+        """`count` numbers from 1 to `bound` - 1."""
+        window = self.bits[self.at : self.at + count * (bound - 1)]
+        ends = np.flatnonzero(window == 0)[:count]
+        if ends.size < count:
+            raise DecodeError(CUT if window.size < count * (bound - 1) else _TOO_LARGE)
+        numbers = np.diff(ends, prepend=-1)
+        if numbers.size and int(numbers.max()) >= bound:
+            raise DecodeError(_TOO_LARGE)
+        self.at += int(numbers.sum())
+        return numbers
+
+
+_TOO_LARGE = "a code is not below its bound"
+
+
+def _read_codes(source: _Source, size: int, bound: int) -> Codes:
+    zeros = source.number(size.bit_length())
+    if zeros > size:
+        raise DecodeError(f"{zeros} of {size} dithered codes cannot be zero")
+    number = source.number(_rank_bits(size, zeros))
+    if number >= math.comb(size, zeros):
+        raise DecodeError("no set of zeros has this number")
+    zero = unranked(number, size, zeros)
+    negative = source.take(size - zeros).astype(bool)
+    magnitudes = source.unary(size - zeros, bound)
+    codes = np.zeros(size, np.int32)
+    codes[~zero] = np.where(negative, -magnitudes, magnitudes)
+    return codes
+
+
+def unranked(number: int, size: int, members: int) -> npt.NDArray[np.bool_]:
+    """The set at a place among the sets of `members` of `size`: the reverse of `rank`."""
+    member = np.zeros(size, np.bool_)
+    left, n = members, size - 1
+    ways = math.comb(n, left) if n >= 0 else 0
+    while left and left <= n:
+        if number >= ways:
+            member[n] = True
+            number -= ways
+            ways = ways * left // n
+            left -= 1
+        else:
+            ways = ways * (n - left) // n
+        n -= 1
+    member[:left] = True
+    return member
