@@ -17,6 +17,7 @@ from fewbits.ddp.pipeline import Job, Pipeline
 from fewbits.ddp.plan import Names, Planner
 from fewbits.ddp.report import Report
 from fewbits.errors import EncodeError, SpecError
+from fewbits.kernels.formats import FLOAT32
 from fewbits.links.torch_comm import TorchComm
 from fewbits.policy import Policy
 from fewbits.registry import operator
@@ -25,6 +26,7 @@ from fewbits.schemes import header
 from fewbits.schemes.gather import Gather
 from fewbits.schemes.header import Header, Phase
 from fewbits.schemes.owned import Sharded, Star
+from fewbits.schemes.payload import CHUNK
 from fewbits.schemes.promises import Promises
 from fewbits.schemes.reduction import NonFinite, Progress, Reduction, commit, give_up
 
@@ -272,9 +274,9 @@ def attach(
 def _master(worker: Operator, master: str | Operator | None) -> Operator:
     if master is not None:
         return operator(master)
-    if worker.guarantee(1).unbiased:
+    if worker.guarantee(CHUNK).unbiased:
         return worker
-    coded = getattr(worker, "coder", "packed") == "rans"
+    coded = any(section.varies for section in worker.layout(CHUNK, FLOAT32))
     return operator("natural:coder=rans" if coded else "natural")
 
 
@@ -289,7 +291,7 @@ def _policy(policy: Policy | Mapping[str, str | Operator] | None) -> Policy:
 
 
 def _warn_of_bias(worker: Operator) -> None:
-    guarantee = worker.guarantee(1)
+    guarantee = worker.guarantee(CHUNK)  # the fewer values, the less some operators lose
     if not guarantee.unbiased and guarantee.error > NEGLIGIBLE_BIAS:
         warnings.warn(
             f"{worker} is biased and nothing corrects it: training may stall short of the optimum; "

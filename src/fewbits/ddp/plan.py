@@ -8,7 +8,7 @@ from typing import Any
 from fewbits.core.operator import Operator
 from fewbits.operators.identity import Identity
 from fewbits.policy import Choice, Exact, Policy, choose
-from fewbits.schemes.payload import Unit, chunks
+from fewbits.schemes.payload import CHUNK, Unit, chunks
 
 
 @dataclass(slots=True)
@@ -67,7 +67,8 @@ class Planner:
             return Identity(), Identity()
         if choice == self.worker:
             return self.worker, self.master
-        return choice, choice if choice.guarantee(1).unbiased else self.master
+        unbiased = choice.guarantee(min(self.sizes[name], CHUNK)).unbiased
+        return choice, choice if unbiased else self.master
 
     def exact(self) -> dict[str, int]:
         """Elements that travel as they are, by reason."""
