@@ -128,10 +128,7 @@ def sparse_dithering(
         scales = [left.number(scale.size) for _ in sizes]
         magnitudes, signs = coded(sections[1], bound, True, count)
         codes = list(map(operator.mul, magnitudes, (1 - 2 * sign for sign in signs)))
-    draws = [0] * count
-    if subtractive:
-        need(count or not sections[2], "the key has the wrong length")
-        draws = words(sections[2], count) if count else []
+    draws = words(sections[2], count) if subtractive else []
     largest = scale.value(scale.infinity - 1) if scale.size == 8 else math.inf
     result: list[int] = []
     for sent, size in zip(scales, sizes, strict=True):

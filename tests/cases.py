@@ -178,7 +178,7 @@ def sparse_dithering(own: SparseDithering) -> Callable[[Bits, Format, Rng], Sect
             )
         bound = own.layout(bits.size, format)[1].bound
         coded = rans.reference_encode(np.abs(q).astype(np.uint16), bound, (q < 0).astype(np.uint8))
-        key = (stream.key[: 16 if bits.size else 0],) if own.rounding == "subtractive" else ()
+        key = (stream.key,) if own.rounding == "subtractive" else ()
         return sent.tobytes(), coded, *key
 
     return sections

@@ -4,9 +4,6 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from fewbits.core.guarantee import Guarantee
 from fewbits.core.named import Named
 from fewbits.core.operator import Parts
@@ -14,8 +11,8 @@ from fewbits.core.vector import Vector
 from fewbits.errors import SpecError
 from fewbits.kernels.formats import Format
 from fewbits.kernels.units import Tally
-from fewbits.rng import KEY_BYTES, Rng
-from fewbits.wire.sections import Packed, Section
+from fewbits.rng import Rng
+from fewbits.wire.sections import Section
 
 
 class Split(NamedTuple):
@@ -56,21 +53,6 @@ class Stage(Named):
     @abstractmethod
     def guarantee(self, d: int, format: Format, inner: Guarantee) -> Guarantee:
         """What holds for `d` values if `inner` holds for those handed on; its bits are kept."""
-
-
-def key_section() -> Packed:
-    """The section of a stream's key, for stages whose draws the decoder repeats."""
-    return Packed("key", KEY_BYTES, width=8, bound=256)
-
-
-def write_key(rng: Rng, into: npt.NDArray[np.uint8]) -> None:
-    """Send the stream itself: nothing that must stay private may be drawn from it."""
-    into[:] = np.frombuffer(rng.key, np.uint8)
-
-
-def read_key(data: npt.NDArray[np.uint8]) -> Rng:
-    """The stream that was sent; every key is one."""
-    return Rng(data.tobytes())
 
 
 def check_fraction(fraction: float) -> None:

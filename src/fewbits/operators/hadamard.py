@@ -33,8 +33,9 @@ import numpy as np
 
 from fewbits.core import parameters
 from fewbits.core.guarantee import Guarantee
+from fewbits.core.keys import key_section, read_key, write_key
 from fewbits.core.operator import Parts
-from fewbits.core.stage import Split, Stage, key_section, read_key, write_key
+from fewbits.core.stage import Split, Stage
 from fewbits.core.vector import Vector
 from fewbits.errors import SpecError
 from fewbits.kernels import native, reference, rotation

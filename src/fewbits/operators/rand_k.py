@@ -34,16 +34,9 @@ import numpy.typing as npt
 
 from fewbits import _native
 from fewbits.core.guarantee import Guarantee, after_unbiased
+from fewbits.core.keys import key_section, read_key, write_key
 from fewbits.core.operator import Parts
-from fewbits.core.stage import (
-    Split,
-    Stage,
-    check_fraction,
-    kept,
-    key_section,
-    read_key,
-    write_key,
-)
+from fewbits.core.stage import Split, Stage, check_fraction, kept
 from fewbits.core.vector import Vector
 from fewbits.kernels import native, reference
 from fewbits.kernels.formats import FLOAT64, Bits, Format

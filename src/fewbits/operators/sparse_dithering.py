@@ -64,6 +64,7 @@ import numpy.typing as npt
 
 from fewbits.coding import enumerative
 from fewbits.core.guarantee import Guarantee
+from fewbits.core.keys import key_section, read_key
 from fewbits.core.operator import Operator, Parts, Written
 from fewbits.core.vector import Vector
 from fewbits.errors import DecodeError, SpecError
@@ -72,8 +73,8 @@ from fewbits.kernels.formats import FLOAT32, FLOAT64, Bits, Format
 from fewbits.kernels.reference import to_float64
 from fewbits.kernels.steps import Blocks
 from fewbits.kernels.units import Tally
-from fewbits.rng import KEY_BYTES, Rng
-from fewbits.wire.sections import Coded, Enumerated, Floats, Packed, Section
+from fewbits.rng import Rng
+from fewbits.wire.sections import Coded, Enumerated, Floats, Section
 
 LARGEST_BOUND = 1 << 16
 _SLOP = 2.0**-32  # far above the rounding errors of a norm, far below those of float32
@@ -124,7 +125,7 @@ class SparseDithering(Operator):
         codes = Coded("codes", d, bound, signed=True)
         if self.rounding != "subtractive":
             return scales, codes
-        return scales, codes, Packed("key", KEY_BYTES if d else 0, width=8, bound=256)
+        return scales, codes, key_section()
 
     def encode(self, x: Vector, rng: Rng, into: Parts, *, threads: int = 1) -> Written:
         dither = rng.fork("dither") if self.rounding == "subtractive" else rng
@@ -135,7 +136,7 @@ class SparseDithering(Operator):
             values = (np.concatenate([scales.astype(np.int64), codes.astype(np.int64)]),)
         elif self.rounding == "subtractive":
             key = np.frombuffer(dither.key, np.uint8).astype(np.uint16)
-            values = scales, codes, key[: layout[2].count]
+            values = scales, codes, key
         sizes = tuple(
             section.write(own, part)
             for section, own, part in zip(layout, values, into, strict=True)
@@ -208,7 +209,7 @@ class SparseDithering(Operator):
         else:
             scales, codes = layout[0].read(parts[0]), layout[1].read(parts[1])
             if self.rounding == "subtractive":
-                dither = Rng(parts[2].tobytes() or bytes(KEY_BYTES))
+                dither = read_key(parts[2])
         nan = scales == scale.quiet_nan
         if (~nan & (scales >= scale.infinity)).any():
             raise DecodeError("a scale is negative or infinite, or another NaN than the quiet one")
