@@ -251,7 +251,8 @@ class Case:
     a relative `within`, or an array, the whole vector; None where the operator loses nothing on the
     format. `stochastic` operators give other bytes for other seeds. `keeps_signs`: zeros stay zeros
     and no value changes its sign. `carries` says where a vector that is not finite decodes to what
-    is not: at the same "places", in the whole "block" around them, or "somewhere".
+    is not: at the same "places", in the whole "block" around them, or "somewhere". A row that
+    differs from another in its parameters alone need not be tried in all `formats`.
     """
 
     operator: Operator
@@ -261,6 +262,7 @@ class Case:
     stochastic: bool = False
     keeps_signs: bool = True
     carries: Literal["places", "block", "somewhere"] = "places"
+    formats: tuple[Format, ...] = FORMATS
 
     @property
     def id(self) -> str:
@@ -274,16 +276,20 @@ class Case:
 
 
 def dithering_case(
-    operator: Dithering, tight: float | list[float] = 1.0, within: float = 0.03
+    operator: Dithering,
+    tight: float | list[float] = 1.0,
+    within: float = 0.03,
+    formats: tuple[Format, ...] = FORMATS,
 ) -> Case:
-    return Case(operator, dithered(operator), lambda format: tight, within, stochastic=True)
+    values = dithered(operator)
+    return Case(operator, values, lambda _: tight, within, stochastic=True, formats=formats)
 
 
 # Many values at 4/9 of the lowest level, and most of the energy at 4/3 of a power of two.
 NATURAL_MIX = [2 / 3, 2 / 3, 1 / 4, *[1 / 36] * 61]
 
 
-def sparse(within: float = 0.15, **fields: object) -> Case:
+def sparse(within: float = 0.15, formats: tuple[Format, ...] = FORMATS, **fields: object) -> Case:
     """Sparse dithering; a flat vector is tight at nu = 1/9, up to what 16 bits take of the step.
 
     0.11 is as good, and on a vector with one value that is not 0 its rounding is still random.
@@ -297,6 +303,7 @@ def sparse(within: float = 0.15, **fields: object) -> Case:
         stochastic=own.rounding != "nearest",
         keeps_signs=own.rounding != "subtractive",
         carries="block",
+        formats=formats,
     )
 
 
@@ -317,6 +324,7 @@ CASES = (
         after(top_k(0.75), same_bits),
         lambda format: 1.0,
         carries="somewhere",
+        formats=(FLOAT32,),
     ),
     Case(
         Composed((TopK(0.75),), Natural()),
@@ -349,26 +357,33 @@ CASES = (
         after(hadamard(16, private=True), natural),
         # One value in 16 and zeros around it: whatever the signs, all rotated values are 4/3.
         lambda format: np.where(np.arange(1 << 16) % 16, 0.0, 16 / 3),
-        within=0.1,  # bfloat16: the bound counts the worst roundings, 8 %
+        within=0.1,
         stochastic=True,
         keeps_signs=False,
         carries="somewhere",
+        formats=(FLOAT32,),
     ),
     dithering_case(NaturalDithering(p=2)),  # flat vectors attain z - 1
-    dithering_case(NaturalDithering(2, 5, 64, coder="rans"), NATURAL_MIX, within=0.08),
+    dithering_case(
+        NaturalDithering(2, 5, 64, coder="rans"), NATURAL_MIX, within=0.08, formats=(FLOAT32,)
+    ),
     dithering_case(StandardDithering(2, 127)),  # flat vectors attain w - 1
     # Half-way between two levels: 12 / sqrt(64) = 3/2.
-    dithering_case(StandardDithering(2, 12, 64, coder="rans"), within=0.01),
+    dithering_case(
+        StandardDithering(2, 12, 64, coder="rans"), within=0.01, formats=(FLOAT32, BFLOAT16)
+    ),
     # One value is far larger than the others.
     Case(Sign(), signed, lambda format: [1.0, *[2.0**-14] * 63], within=0.004),
     sparse(nu=1 / 9),
-    sparse(nu=1 / 9, coder="paper", block=512),
+    sparse(nu=1 / 9, coder="paper", block=512, formats=(FLOAT32,)),
     sparse(nu=0.11, rounding="stochastic"),
-    sparse(nu=0.11, rounding="stochastic", coder="paper", block=100),
+    sparse(
+        nu=0.11, rounding="stochastic", coder="paper", block=100, formats=(FLOAT64,)
+    ),  # scales of 63 bits
     sparse(nu=1 / 4, rounding="subtractive", within=0.05),
-    sparse(nu=1 / 9, block=1000),
+    sparse(nu=1 / 9, block=1000, formats=(FLOAT32,)),
 )
-ROWS = [(case, format) for case in CASES for format in FORMATS]
+ROWS = [(case, format) for case in CASES for format in case.formats]
 ROW_IDS = [f"{case.id}-{format.name}" for case, format in ROWS]
 
 DTYPES = {

@@ -11,8 +11,7 @@ from cases import ROW_IDS, ROWS, Case, Values, array, exact, shapes_of_vector
 from fewbits.kernels.formats import Format
 
 rows = pytest.mark.parametrize(("case", "format"), ROWS, ids=ROW_IDS)
-UNBIASED = [row for row in ROWS if row[0].operator.guarantee(8, row[1]).unbiased]
-EXACT = [row for row in UNBIASED if row[0].operator.guarantee(8, row[1]).omega == 0]
+EXACT = [row for row in ROWS if row[0].operator.guarantee(8, row[1]).omega == 0]
 SHAPES = tuple(shapes_of_vector(8))
 D, TRIALS = 64, 400
 
@@ -36,7 +35,13 @@ def keeps_bound(errors: Values, bound: float) -> bool:
 
 @rows
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_error_keeps_its_bound(case: Case, format: Format, shape: str) -> None:
+def test_the_error_keeps_its_bound_and_the_mean_is_right(
+    case: Case, format: Format, shape: str
+) -> None:
+    r"""For the unbiased, $E\|\bar y - x\|^2 = E\|C(x) - x\|^2 / T \le \omega\|x\|^2 / T$.
+
+    Four times its root is allowed. Both are asked of the same draws, which take all of the time.
+    """
     x = array(shapes_of_vector(D)[shape], format)
     promise = case.operator.guarantee(D, format)
     y = outputs(case, x, TRIALS)
@@ -46,15 +51,8 @@ def test_the_error_keeps_its_bound(case: Case, format: Format, shape: str) -> No
     # The zero map's error is 1 and its answer is not finite in relation to any promise here.
     assert promise.error < 1
     assert not keeps_bound(relative_errors(exact(x), 0 * y), promise.error)
-
-
-@pytest.mark.parametrize(("case", "format"), UNBIASED, ids=lambda value: getattr(value, "id", None))
-@pytest.mark.parametrize("shape", SHAPES)
-def test_unbiased_operators_are_right_on_average(case: Case, format: Format, shape: str) -> None:
-    r"""$E\|\bar y - x\|^2 = E\|C(x) - x\|^2 / T \le \omega\|x\|^2 / T$: four times its root."""
-    promise = case.operator.guarantee(D, format)
-    x = array(shapes_of_vector(D)[shape], format)
-    y = outputs(case, x, TRIALS)
+    if not promise.unbiased:
+        return
     scale = np.linalg.norm(exact(x))
     assert np.linalg.norm(y.mean(axis=0) - exact(x)) <= 4 * scale * np.sqrt(promise.omega / len(y))
     along = y @ exact(x) / scale**2

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
@@ -23,13 +23,16 @@ DECODER = EXAMPLES / "decode_by_hand.py"
 GOOD = ROOT / "tests" / "golden" / "good"
 BAD = ROOT / "tests" / "golden" / "bad"
 BY_HAND = ("coded", "decode", "dithering", "formats", "random", "sparse", "stages")
-SPECS = (
+PLAIN = (
     "identity",
     "float16",
     "bfloat16",
     "natural",
     "natural:rounding=nearest",
     "natural:coder=rans",
+)
+SPECS = (
+    *PLAIN,
     "top-k|identity",
     "top-k:fraction=0.4|natural",
     "top-k:fraction=0.7|natural:coder=rans",
@@ -145,16 +148,35 @@ def test_the_second_decoder_gives_the_librarys_bits(spec: str, dtype: str) -> No
     assert raw == fewbits.decompress(frame).tobytes()
 
 
-@pytest.mark.parametrize("spec", SPECS)
-def test_both_decoders_accept_the_same_damaged_frames(spec: str) -> None:
-    """Every byte of a frame takes every value, behind a checksum that is right again."""
+def check_damaged(spec: str, others: Callable[[int], Iterable[int]]) -> None:
+    """Both decoders agree whatever each byte is, behind a checksum that is right again."""
     pytest.importorskip("ml_dtypes")
     for dtype in ("float32", "float16"):
         frame = fewbits.compress(np.array([1.0, -0.3, 0.0], dtype), spec, seed=1)
         for at in range(len(frame) - 4):
-            for value in range(256):
+            for value in others(frame[at]):
                 damaged = changed(frame, at, value)
                 assert outcome(decoded, damaged) == outcome(decoded_by_hand, damaged), damaged.hex()
+
+
+@pytest.mark.parametrize("spec", PLAIN)
+def test_both_decoders_accept_the_same_damaged_frames(spec: str) -> None:
+    check_damaged(spec, lambda _: range(256))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("spec", SPECS[len(PLAIN) :])
+def test_both_decoders_accept_the_same_damaged_frames_of_every_operator(spec: str) -> None:
+    check_damaged(spec, lambda _: range(256))
+
+
+@pytest.mark.parametrize("spec", SPECS[len(PLAIN) :])
+def test_both_decoders_accept_the_same_frames_with_neighbouring_bytes(spec: str) -> None:
+    """One bit is flipped, 1 is added or taken away, or the byte is 0 or 255."""
+    check_damaged(
+        spec,
+        lambda own: {own ^ 1 << bit for bit in range(8)} | {(own + 1) % 256, own - 1 & 255, 0, 255},
+    )
 
 
 def test_both_decoders_refuse_a_nan_that_no_encoder_writes() -> None:
