@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from fewbits import registry
 from fewbits.cli import console
 from fewbits.cli import train as train_command
 from fewbits.errors import PeerError, SpecError
@@ -105,6 +106,34 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
     assert [p["loss"] for p in resumed["curve"]] == [p["loss"] for p in whole["curve"]]
     # DDP arranges its buckets anew in each process's first step, so headers may differ a little.
     assert resumed["bytes_per_step"] == pytest.approx(whole["bytes_per_step"], rel=1e-3)
+
+
+def test_every_operator_trains_and_keeps_the_replicas_alike() -> None:
+    """All in one launch; what each of them promises is tested elsewhere."""
+    specs = (
+        "natural-dithering",
+        "standard-dithering:p=2,coder=rans",
+        "sparse-dithering:rounding=subtractive",
+        "sign",
+        "top-k|natural",
+        "hadamard|rand-k:fraction=0.5|sparse-dithering:rounding=stochastic",
+    )
+    known = registry.known()
+    used = {part.partition(":")[0] for spec in specs for part in spec.split("|")}
+    assert used | {"identity", "float16", "bfloat16"} == {*known.by_name, *known.stages}
+    command = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    wanted = [word for spec in specs for word in ("--operator", spec)]
+    done = subprocess.run(
+        [sys.executable, *command, "-m", "fewbits.train", "--json", "--epochs", "1", *wanted],
+        capture_output=True, text=True, timeout=TIMEOUT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    runs = json.loads(done.stdout)["runs"]
+    assert [run["operator"] for run in runs] == list(specs)
+    for run in runs:
+        assert run["replicas_agree"]
+        assert run["accuracy"] > 0.2  # chance is 0.1
+        assert run["bytes_per_step"] < 0.25 * run["fp32_bytes_per_step"]
 
 
 def test_the_same_program_runs_under_torchrun() -> None:
