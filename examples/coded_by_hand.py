@@ -4,7 +4,7 @@ It shares no code with the library. Anything but a coded section raises `ValueEr
 """
 
 BLOCK, TOTAL, LOWEST = 65536, 4096, 1 << 15
-RAW, CONSTANT, FOUR_LANES, MOST_LANES = 0, 1, 2, 64
+RAW, CONSTANT, FOUR_LANES, SPARSE = 0, 1, 2, 7
 ESCAPE = 255
 
 
@@ -97,19 +97,40 @@ def entropy_coded(block: Bytes, lanes: int, bound: int, count: int) -> list[int]
     return codes
 
 
-def one_block(data: bytes, bound: int, signed: bool, count: int) -> tuple[list[int], list[int]]:
-    """Codes and signs of one block."""
-    block = Bytes(data)
+def alike(block: Bytes, bound: int, count: int) -> list[int]:
+    """The codes of a block that is not sparse."""
     kind = block.number(1)
-    lanes = 4 << (kind - FOUR_LANES) if kind >= FOUR_LANES else 0
-    need(lanes <= MOST_LANES, "unknown kind of block")
+    need(kind < SPARSE, "unknown kind of block")
     if kind == RAW:
         codes = block.packed((bound - 1).bit_length(), count)
     elif kind == CONSTANT:
         codes = [block.number(2)] * count
     else:
-        codes = entropy_coded(block, lanes, bound, count)
+        codes = entropy_coded(block, 4 << (kind - FOUR_LANES), bound, count)
     need(max(codes) < bound, "a code is too large")
+    return codes
+
+
+def sparse(block: Bytes, bound: int, count: int) -> list[int]:
+    """The codes of a sparse block: a mask, then those that are not 0."""
+    need(bound <= 256, "unknown kind of block")
+    block.at += 1
+    mask_end = block.number(3) + block.at
+    need(mask_end <= len(block.data), "a block is cut")
+    own = Bytes(block.data[block.at : mask_end])
+    mask = Bytes(bytes(alike(own, 256, (count + 7) // 8))).packed(1, count)
+    need(own.at == len(own.data), "a mask is too long")
+    block.at = mask_end
+    dense = alike(block, bound, sum(mask)) if any(mask) else []
+    need(all(dense), "a zero where the mask has a bit")
+    codes = iter(dense)
+    return [next(codes) if bit else 0 for bit in mask]
+
+
+def one_block(data: bytes, bound: int, signed: bool, count: int) -> tuple[list[int], list[int]]:
+    """Codes and signs of one block."""
+    block = Bytes(data)
+    codes = (sparse if data[:1] == bytes([SPARSE]) else alike)(block, bound, count)
     bits = iter(block.packed(1, sum(code > 0 for code in codes)) if signed else [])
     signs = [next(bits) if signed and code else 0 for code in codes]
     need(block.at == len(data), "a block is too long")

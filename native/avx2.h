@@ -110,6 +110,8 @@ struct CodedAvx2 {
     static size_t nonzero(ConstBytes symbols, Bytes mask);
     static void join_bits(ConstBytes plane, ConstBytes mask, Bytes joined);
     static void spread_bits(ConstBytes joined, ConstBytes mask, Bytes plane);
+    static void join_bytes(ConstBytes codes, ConstBytes mask, Bytes joined);
+    static void spread_bytes(ConstBytes joined, ConstBytes mask, Bytes codes);
 };
 
 } // namespace fewbits

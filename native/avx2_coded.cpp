@@ -354,6 +354,38 @@ void CodedAvx2::spread_bits(ConstBytes joined, ConstBytes mask, Bytes plane) {
                          [](uint64_t word, uint64_t chosen) { return _pdep_u64(word, chosen); });
 }
 
+// A byte of ones for each bit that is set.
+uint64_t bytes_of(uint8_t bits) { return _pdep_u64(bits, 0x0101010101010101u) * 0xFF; }
+
+void CodedAvx2::join_bytes(ConstBytes codes, ConstBytes mask, Bytes joined) {
+    const size_t whole = codes.size() / 8;
+    uint8_t *to = joined.data();
+    for (size_t i = 0; i < whole; ++i) {
+        uint64_t word;
+        std::memcpy(&word, codes.data() + 8 * i, 8);
+        word = _pext_u64(word, bytes_of(mask[i]));
+        std::memcpy(to, &word, 8);
+        to += std::popcount(mask[i]);
+    }
+    const auto done = static_cast<size_t>(to - joined.data());
+    scalar_kernels.join_bytes(codes.subspan(8 * whole), mask.subspan(whole), joined.subspan(done));
+}
+
+void CodedAvx2::spread_bytes(ConstBytes joined, ConstBytes mask, Bytes codes) {
+    const size_t whole = codes.size() / 8;
+    const uint8_t *from = joined.data();
+    for (size_t i = 0; i < whole; ++i) {
+        uint64_t word;
+        std::memcpy(&word, from, 8);
+        word = _pdep_u64(word, bytes_of(mask[i]));
+        std::memcpy(codes.data() + 8 * i, &word, 8);
+        from += std::popcount(mask[i]);
+    }
+    const auto done = static_cast<size_t>(from - joined.data());
+    scalar_kernels.spread_bytes(joined.subspan(done), mask.subspan(whole),
+                                codes.subspan(8 * whole));
+}
+
 } // namespace fewbits
 
 #endif

@@ -42,6 +42,7 @@ enum fewbits_status {
     FEWBITS_CODED_TABLE = 10,  /* frequencies that do not add up, or of codes beyond the bound */
     FEWBITS_CODED_STATE = 11,  /* a lane starts outside its range or does not end where it must */
     FEWBITS_CODED_ESCAPE = 12, /* an escaped code that has a symbol of its own */
+    FEWBITS_CODED_ZERO = 13,   /* a sparse block's mask has a bit for a code that is 0 */
 
     FEWBITS_FRAME_SHORT = 20,      /* detail: bytes needed at least, bytes given */
     FEWBITS_FRAME_MAGIC = 21,      /* the first four bytes are not "fewb" */

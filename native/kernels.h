@@ -96,6 +96,8 @@ using Histogram = uint32_t[256];
 struct RansEncodeTable; // rans.h
 struct RansDecodeTable;
 
+constexpr size_t kSlack = 8;
+
 struct Kernels {
     uint32_t (*crc32c)(uint32_t crc, ConstBytes data);
     void (*words)(const Stream &stream, std::span<uint32_t> out);
@@ -117,6 +119,10 @@ struct Kernels {
     // Bits of a plane where the mask has ones, to and from a string without gaps.
     void (*join_bits)(ConstBytes plane, ConstBytes mask, Bytes joined);
     void (*spread_bits)(ConstBytes joined, ConstBytes mask, Bytes plane);
+    // The same for whole bytes. `joined` has kSlack bytes more than the mask has ones: they may be
+    // written or read.
+    void (*join_bytes)(ConstBytes codes, ConstBytes mask, Bytes joined);
+    void (*spread_bytes)(ConstBytes joined, ConstBytes mask, Bytes codes);
 
     std::tuple<FormatKernels<Float32>, FormatKernels<Float64>, FormatKernels<Float16>,
                FormatKernels<Bfloat16>>

@@ -23,18 +23,21 @@ Array = npt.NDArray[Any]
 
 OK, BAD_PADDING, BAD_CODE, BAD_SIGN = 0, 3, 4, 5
 CODED_LENGTHS, CODED_KIND, CODED_SHORT, CODED_LONG = 6, 7, 8, 9
-CODED_TABLE, CODED_STATE, CODED_ESCAPE = 10, 11, 12
+CODED_TABLE, CODED_STATE, CODED_ESCAPE, CODED_ZERO = 10, 11, 12, 13
+CODED_LENGTH_SIZE = 3  # bytes before each block of a coded section
+UNFILLED = "the lengths of a coded section's blocks do not fill the section"
 _REFUSED = {
     BAD_PADDING: "unused bits at the end of a section are not zero",
     BAD_CODE: "a code is not below its bound",
     BAD_SIGN: "a sign is set on a zero or on a value that is not finite",
-    CODED_LENGTHS: "the lengths of a coded section's blocks do not fill the section",
+    CODED_LENGTHS: UNFILLED,
     CODED_KIND: "a coded block is of an unknown kind",
     CODED_SHORT: "a coded block ends before its codes or signs do",
     CODED_LONG: "bytes are left over at the end of a coded block",
     CODED_TABLE: "a coded block's table of frequencies is impossible",
     CODED_STATE: "a lane of a coded block starts or ends in an impossible state",
     CODED_ESCAPE: "an escaped code has a symbol of its own",
+    CODED_ZERO: "a sparse block's mask has a bit for a code that is 0",
 }
 
 MAX_DIMENSIONS, MAX_STAGES, MAX_SECTIONS, MAX_PARAMETERS = 32, 8, 16, 32

@@ -4,6 +4,7 @@ import ctypes
 import math
 import warnings
 from dataclasses import dataclass, replace
+from operator import index
 from typing import Any, Literal
 
 import numpy as np
@@ -84,6 +85,7 @@ def compress(
     values, shape = vector.from_array(x)
     header, room = _largest(chosen, values, shape)
     result, buffer = _new_bytes(room) if out is None else _output(out, room, chosen)
+    _apart(values.bits, buffer)
     rng = Rng.fresh() if seed is None else Rng.from_seed(seed)
     tally, size = _write(buffer, header, chosen, values, rng.fork(0), threads=_threads(threads))
     if tally.nonfinite and nonfinite == "raise":
@@ -130,11 +132,13 @@ def decompress(
     if to not in ("numpy", "torch"):
         raise SpecError(f"to must be 'numpy' or 'torch', got {to!r}")
     workers = _threads(threads)
-    parsed = wire.parse(_input(frame), _limit(max_elements), workers)
+    data = _input(frame)
+    parsed = wire.parse(data, _limit(max_elements), workers)
     header = parsed.header
     chosen = _checked_operator(parsed)
     if out is not None:
         result, values = out, vector.existing(out, header.format, header.shape)
+        _apart(data, values.bits)
     elif to == "torch":
         result, values = vector.new_tensor(header.format, header.shape)
     else:
@@ -236,16 +240,28 @@ def _checked_operator(parsed: Parsed) -> Operator:
 def _threads(threads: int | None) -> int:
     if threads is None:
         return available_threads()
-    if threads < 1:
-        raise SpecError(f"threads must be at least 1, got {threads}")
-    return threads
+    return _whole("threads", threads, 1, 2**16)
 
 
 def _limit(max_elements: int) -> int:
     """A limit that fits the native parser's 64 bits: a negative one would wrap to no limit."""
-    if not 0 <= max_elements < 2**64:
-        raise SpecError(f"max_elements must be from 0 to 2**64 - 1, got {max_elements}")
-    return max_elements
+    return _whole("max_elements", max_elements, 0, 2**64 - 1)
+
+
+def _whole(name: str, value: int, least: int, most: int) -> int:
+    try:
+        number = index(value)
+    except TypeError:
+        raise SpecError(f"{name} must be a whole number, got {type(value).__name__}") from None
+    if not least <= number <= most:
+        raise SpecError(f"{name} must be from {least} to {most}, got {number}")
+    return number
+
+
+def _apart(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> None:
+    """Refuse an output that would overwrite what is still to be read."""
+    if np.may_share_memory(one, other):
+        raise SpecError("out overlaps the input: pass memory of its own")
 
 
 def _input(frame: Any) -> _native.Bytes:
@@ -269,7 +285,7 @@ def _output(out: Any, size: int, chosen: Operator) -> tuple[memoryview, _native.
     if view.readonly:
         raise SpecError("out must be writable")
     if view.nbytes < size:
-        raise SpecError(f"out has {view.nbytes} bytes, {chosen} may need {size}: largest_frame()")
+        raise SpecError(f"out has {view.nbytes} bytes, {chosen} may need {size}: see largest_frame")
     filled = view[:size]
     return filled, np.frombuffer(filled, np.uint8)
 

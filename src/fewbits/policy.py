@@ -1,7 +1,8 @@
 """Which operator for which tensor: values that compose.
 
 A policy is called with a parameter's name and shape and answers `Operator`, or `Exact` with the
-reason why the tensor travels as it is. `None` from a user's own function also means exact.
+reason why the tensor travels as it is. `None` leaves the tensor to the operator that all others
+get; the string `"exact"` is short for `Exact`.
 """
 
 import math

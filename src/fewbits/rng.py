@@ -19,9 +19,12 @@ away.
 import os
 from dataclasses import dataclass
 from hashlib import blake2b
+from operator import index
 
 import numpy as np
 import numpy.typing as npt
+
+from fewbits.errors import SpecError
 
 STEP = np.uint32(0x9E3779B1)
 MULTIPLY_1 = np.uint32(0x7FEB352D)
@@ -42,7 +45,11 @@ class Rng:
     @classmethod
     def from_seed(cls, seed: int) -> "Rng":
         """The stream of an integer seed."""
-        return cls(bytes(KEY_BYTES)).fork(seed)
+        try:
+            whole = index(seed)
+        except TypeError:
+            raise SpecError(f"a seed is a whole number, got {type(seed).__name__}") from None
+        return cls(bytes(KEY_BYTES)).fork(whole)
 
     @classmethod
     def fresh(cls) -> "Rng":

@@ -127,6 +127,25 @@ def test_one_direction_only(launcher: Launcher) -> None:
     assert sent[0] < sent[1] == sent[2]
 
 
+@pytest.mark.parametrize("scheme", ["sharded", "star", "gather"])
+def test_entropy_coding_changes_the_bytes_and_nothing_else(launcher: Launcher, scheme: str) -> None:
+    results = {
+        spec: launcher.results(
+            "train",
+            3,
+            steps=6,
+            model={"wide": 1100},
+            compression={"worker": spec, "scheme": scheme},
+        )
+        for spec in ("natural", "natural:coder=rans")
+    }
+    assert len({own["final"] for per_spec in results.values() for own in per_spec}) == 1
+    packed, coded = (
+        sum(own["report"]["payload_bytes"] for own in per_spec) for per_spec in results.values()
+    )
+    assert coded < 0.7 * packed
+
+
 SPECS = [
     ("natural", "natural", "float32"),
     ("natural", "identity", "bfloat16"),

@@ -69,6 +69,7 @@ GOOD = (
     Good("natural/rans-float64-escapes", "natural:coder=rans", "float64", (2000,), "corners 30"),
     Good("natural/rans-float16", "natural:coder=rans", "float16", (700,), "words 31"),
     Good("natural/rans-bfloat16", "natural:coder=rans", "bfloat16", (3000,), "nonfinite 32"),
+    Good("natural/rans-sparse", "natural:coder=rans", "float32", (900,), "sparse 38"),
     Good("natural/rans-short", "natural:coder=rans", "float32", (9,), "nonfinite 33"),
     Good("natural/rans-scalar", "natural:coder=rans", "float32", (), "words 34"),
     Good("natural/rans-empty", "natural:coder=rans", "float32", (0,), "words 35"),
@@ -138,7 +139,7 @@ GOOD = (
 
 
 def values(recipe: str, format: Format, shape: tuple[int, ...]) -> np.ndarray:
-    """The vector of a recipe: `words`, `corners` or `nonfinite`, and the seed of its words.
+    """The vector of a recipe: `words`, `corners`, `sparse` or `nonfinite`, and its words' seed.
 
     Word w becomes (w as a signed number) * 2^-28 * 2^-(w mod 8): exact in float64, then rounded to
     the format.
@@ -153,6 +154,9 @@ def values(recipe: str, format: Format, shape: tuple[int, ...]) -> np.ndarray:
         signed = patterns + [pattern | format.sign for pattern in patterns]
         x = x.copy()
         x[3 : 3 + len(signed)] = np.array(signed, format.bits).view(DTYPES[format])
+    elif kind == "sparse":
+        x = x.copy()
+        x[np.repeat(words[: -(-count // 5)] % 3 > 0, 5)[:count]] = 0
     elif kind == "nonfinite":
         patterns = [format.quiet_nan, format.infinity, format.infinity | format.sign]
         x = x.reshape(-1).copy()
@@ -365,7 +369,12 @@ def bad() -> dict[str, Bad]:
             decode,
             reasons[_native.CODED_LENGTHS],
         ),
-        "coded-kind": Bad(_coded(b"\x07\x7f\0\0"), decode, reasons[_native.CODED_KIND]),
+        "coded-kind": Bad(_coded(b"\x08\x7f\0\0"), decode, reasons[_native.CODED_KIND]),
+        "coded-zero": Bad(
+            _coded(b"\x07\x03\0\0\x01\x03\0" + b"\0" + b"\x01" * 9 + b"\0", count=40),
+            decode,
+            reasons[_native.CODED_ZERO],
+        ),
         "coded-short": Bad(_coded(b"\x01\x7f\0"), decode, reasons[_native.CODED_SHORT]),
         "coded-long": Bad(_coded(b"\x01\x7f\0\0\0"), decode, reasons[_native.CODED_LONG]),
         "coded-table": Bad(

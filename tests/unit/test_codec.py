@@ -104,9 +104,9 @@ def test_what_is_no_buffer_is_refused() -> None:
 
 def test_options_that_make_no_sense_are_refused() -> None:
     frame = fewbits.compress(X, "natural", seed=1)
-    with pytest.raises(SpecError, match="threads must be at least 1, got 0"):
+    with pytest.raises(SpecError, match="threads must be from 1 to 65536, got 0"):
         fewbits.compress(X, "natural", threads=0)
-    with pytest.raises(SpecError, match="threads must be at least 1, got -1"):
+    with pytest.raises(SpecError, match="threads must be from 1 to 65536, got -1"):
         fewbits.decompress(frame, threads=-1)
     with pytest.raises(SpecError, match="to must be 'numpy' or 'torch', got 'jax'"):
         fewbits.decompress(frame, to="jax")
@@ -205,3 +205,41 @@ def test_thirty_two_dimensions_are_the_most() -> None:
     header = Header(FLOAT32, (1,) * 33, (Stage(1),), (4,)).encode()
     with pytest.raises(fewbits.DecodeError, match="33 dimensions"):
         fewbits.decompress(sealed(header + bytes(4)))
+
+
+@pytest.mark.parametrize("spec", ["identity", "natural", "natural:coder=rans"])
+def test_an_output_that_overlaps_the_input_is_refused(spec: str) -> None:
+    memory = np.ones(4000, np.float32)
+    with pytest.raises(SpecError, match="out overlaps the input"):
+        fewbits.compress(memory[:1000], spec, out=memory)
+    assert (memory == 1).all()
+    frame = fewbits.compress(memory[:1000], spec, seed=1)
+    raw = memory.view(np.uint8)
+    raw[: len(frame)] = np.frombuffer(frame, np.uint8)
+    with pytest.raises(SpecError, match="out overlaps the input"):
+        fewbits.decompress(raw[: len(frame)], out=memory[:1000])
+    beside = memory[2000:3000]
+    assert fewbits.decompress(raw[: len(frame)], out=beside) is beside
+    assert (beside == 1).all()
+
+
+@pytest.mark.parametrize("seed", [1.5, "a", b"x", [1], np.float32(7), object()])
+def test_seeds_are_whole_numbers(seed: object) -> None:
+    with pytest.raises(SpecError, match="a seed is a whole number"):
+        fewbits.compress(np.ones(3, np.float32), "natural", seed=seed)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("threads", "2"),
+        ("threads", 1.5),
+        ("threads", 0),
+        ("max_elements", None),
+        ("max_elements", -1),
+    ],
+)
+def test_numbers_of_arguments_are_checked(name: str, value: object) -> None:
+    frame = fewbits.compress(np.ones(3, np.float32), "natural", seed=1)
+    with pytest.raises(SpecError, match=name):
+        fewbits.decompress(frame, **{name: value})

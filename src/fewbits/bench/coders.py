@@ -58,13 +58,8 @@ def _module(name: str) -> Any:
 # ---- ours ----
 
 
-def _native_coder() -> Any:
-    """The native functions, which write to warm memory; None in a version without them."""
-    core: Any = _native
-    return core if hasattr(core, "coded_encode") else None
-
-
 def _ours(core: Any, symbols: Bytes) -> Job:
+    """The native functions, which write to warm memory."""
     codes = symbols.astype(np.uint16)
     out = np.zeros_like(codes)
     room = np.zeros(core.coded_size(codes.size, BOUND, False), np.uint8)
@@ -142,7 +137,7 @@ def _constriction(constriction: Any, symbols: Bytes) -> Job:
 
 
 CODERS: Sequence[Coder] = (
-    Coder(OURS, "fewbits", _native_coder, _ours),
+    Coder(OURS, "fewbits", lambda: _native, _ours),
     Coder("zstd 1", "zstandard", partial(_module, "zstandard"), partial(_zstd, 1)),
     Coder("zstd 3", "zstandard", partial(_module, "zstandard"), partial(_zstd, 3)),
     Coder("lz4", "lz4", partial(_module, "lz4.block"), _lz4),

@@ -19,7 +19,7 @@ from fewbits.bench.jobs import MEMCPY
 from fewbits.bench.machine import Machine, this_machine
 from fewbits.bench.timing import Candidate, Plan, Samples, measured
 from fewbits.bench.workload import SEED, Bytes, Floats, equal_bits, expect
-from fewbits.codec import compress, decompress
+from fewbits.codec import compress, decompress, largest_frame
 from fewbits.errors import SpecError
 from fewbits.kernels import native, parallel
 from fewbits.kernels.formats import FLOAT32
@@ -32,7 +32,6 @@ BLOCK = 65_536
 PACKED, CODED = "natural", "natural:coder=rans"
 COMPRESS, DECOMPRESS = "compress", "decompress"
 MEASURED, NOT_INSTALLED = "measured", "not installed"
-_ROOM = 1 << 16  # bytes beyond the vector's own that any frame of it fits in
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,25 +284,16 @@ def _operator_rows(
     ]
 
 
-def operator_specs() -> list[str]:
-    """`natural` packed, and coded where this version can."""
-    try:
-        registry.operator(CODED)
-    except SpecError:
-        return [PACKED]
-    return [PACKED, CODED]
-
-
 class _Memory:
     """A vector, its frames, and warm memory for both directions."""
 
     def __init__(self, x: Floats) -> None:
         self.x = x
         self.copy, self.out = np.zeros_like(x), np.zeros_like(x)
-        self.room = np.zeros(x.nbytes + _ROOM, np.uint8)
+        self.room = np.zeros(max(largest_frame(x, spec) for spec in (PACKED, CODED)), np.uint8)
         self.frames = {
             spec: np.frombuffer(compress(x, spec, seed=SEED, threads=1), np.uint8)
-            for spec in operator_specs()
+            for spec in (PACKED, CODED)
         }
         # Coding loses nothing: whatever the coder, the vector is the packed one's.
         self.expected = decompress(self.frames[PACKED], max_elements=x.size)

@@ -47,7 +47,7 @@ class Output:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), text)
         if path.is_file() and not force:
-            raise SpecError(f"{text} exists: pass --force to replace it")
+            raise SpecError(f"{text} exists: name another file, or pass --force to replace it")
         if not path.parent.is_dir():
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
         return cls(text, path)

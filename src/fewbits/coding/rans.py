@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fewbits import _native
+from fewbits.coding.bits import BitSource, BitString, Source
 from fewbits.errors import DecodeError
 from fewbits.kernels import reference
 from fewbits.kernels.native import packed_size
@@ -30,10 +31,11 @@ Codes = npt.NDArray[np.uint16]
 Signs = npt.NDArray[np.uint8]
 
 BLOCK = 1 << 16
-LENGTH_SIZE = 3  # bytes before each block
-UNFILLED = "the lengths of a coded section's blocks do not fill the section"
+LENGTH_SIZE = _native.CODED_LENGTH_SIZE
 RAW, CONSTANT, RANS = 0, 1, 2  # RANS + k has 4 << k lanes
 LANE_KINDS = 5
+SPARSE = RANS + LANE_KINDS
+SPARSE_SHARE = 32  # blocks of which at least this part is zeros may be sparse
 TOTAL = 4096
 LOW, HIGH = 1 << 15, 1 << 31
 ESCAPE = 255  # the symbol of rare codes where codes are wider than a byte
@@ -92,9 +94,13 @@ def _width(bound: int) -> int:
 # ---- what a writer chooses ----
 
 
-def lanes_kind(count: int) -> int:
-    """More lanes are faster. Each costs about three bytes: one per 512 codes is one percent."""
-    return min((count // 4096).bit_length(), 3)
+def lanes_kind(count: int, rare: int) -> int:
+    """More lanes are faster. Each costs about three bytes: one per 512 codes is one percent.
+
+    Where nearly all symbols are equal it would be much more: one per 128 of the `rare`, the symbols
+    that are not the most frequent, is three to eight percent.
+    """
+    return min(min(count // 4096, rare // 1024).bit_length(), 3)
 
 
 def normalised(histogram: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -118,55 +124,6 @@ def best_base(codes: Codes, bound: int) -> int:
     return 1 + int(held.argmax())
 
 
-# ---- bit strings ----
-
-
-class _BitString:
-    """Numbers of some bits each, least significant bit first."""
-
-    def __init__(self) -> None:
-        self.value, self.bits = 0, 0
-
-    def put(self, value: int, width: int) -> None:
-        self.value |= value << self.bits
-        self.bits += width
-
-    def to_bytes(self) -> bytes:
-        return self.value.to_bytes((self.bits + 7) // 8, "little")
-
-
-class _Source:
-    """A block's bytes; whoever asks for more than there are is refused."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
-
-    def take(self, size: int) -> bytes:
-        if len(self.data) - self.at < size:
-            raise DecodeError("a coded block ends before its codes or signs do")
-        self.at += size
-        return self.data[self.at - size : self.at]
-
-    def number(self, size: int) -> int:
-        return int.from_bytes(self.take(size), "little")
-
-
-class _BitSource:
-    """Numbers from a block's bytes, taken byte by byte as they are needed."""
-
-    def __init__(self, source: _Source) -> None:
-        self.source, self.value, self.bits = source, 0, 0
-
-    def take(self, width: int) -> int:
-        while self.bits < width:
-            self.value |= self.source.number(1) << self.bits
-            self.bits += 8
-        value = self.value & ((1 << width) - 1)
-        self.value >>= width
-        self.bits -= width
-        return value
-
-
 # ---- the reference: writing ----
 
 
@@ -180,6 +137,23 @@ def reference_encode(codes: Codes, bound: int, signs: Signs | None = None) -> by
 
 
 def _block(codes: Codes, bound: int, signs: Signs | None) -> bytes:
+    block = _alike(codes, bound)
+    zeros = int(np.count_nonzero(codes == 0))
+    if bound <= 256 and zeros < codes.size <= SPARSE_SHARE * zeros:
+        sparse = _sparse(codes, bound)
+        block = sparse if len(sparse) < len(block) else block
+    if signs is None:
+        return block
+    return block + np.packbits(signs[codes != 0], bitorder="little").tobytes()
+
+
+def _sparse(codes: Codes, bound: int) -> bytes:
+    mask = _alike(np.packbits(codes != 0, bitorder="little").astype(np.uint16), 256)
+    length = len(mask).to_bytes(LENGTH_SIZE, "little")
+    return bytes([SPARSE]) + length + mask + _alike(codes[codes != 0], bound)
+
+
+def _alike(codes: Codes, bound: int) -> bytes:
     raw = reference.pack(codes, _width(bound)).tobytes()
     if (codes == codes[0]).all():
         coded = bytes([CONSTANT]) + int(codes[0]).to_bytes(2, "little")
@@ -187,10 +161,7 @@ def _block(codes: Codes, bound: int, signs: Signs | None) -> bytes:
     else:
         coded = _rans_body(codes, bound)
         shorter = len(coded) < 1 + len(raw)
-    block = coded if shorter else bytes([RAW]) + raw
-    if signs is None:
-        return block
-    return block + np.packbits(signs[codes != 0], bitorder="little").tobytes()
+    return coded if shorter else bytes([RAW]) + raw
 
 
 def _rans_body(codes: Codes, bound: int) -> bytes:
@@ -201,8 +172,9 @@ def _rans_body(codes: Codes, bound: int) -> bytes:
         symbols = np.where(codes == 0, 0, np.where(escaped, ESCAPE, symbols - base + 1))
         head = base.to_bytes(2, "little")
         escapes = reference.pack(codes[escaped], _width(bound)).tobytes()
-    frequencies = normalised(np.bincount(symbols, minlength=256))
-    kind = lanes_kind(codes.size)
+    histogram = np.bincount(symbols, minlength=256)
+    frequencies = normalised(histogram)
+    kind = lanes_kind(codes.size, codes.size - int(histogram.max()))
     states, words = _encode_symbols(symbols, frequencies, 4 << kind)
     return b"".join(
         [
@@ -219,7 +191,7 @@ def _rans_body(codes: Codes, bound: int) -> bytes:
 def _table(frequencies: npt.NDArray[np.int64]) -> bytes:
     used = np.flatnonzero(frequencies)
     first, last = int(used[0]), int(used[-1])
-    bits = _BitString()
+    bits = BitString()
     bits.put(first, 8)
     bits.put(last, 8)
     for frequency in frequencies[first : last + 1].tolist():
@@ -268,9 +240,9 @@ def reference_decode(
         at = start + int.from_bytes(data[at:start], "little")
         blocks.append(data[start:at])
         if start > len(data) or at > len(data):
-            raise DecodeError(UNFILLED)
+            raise DecodeError(_native.UNFILLED)
     if at != len(data):
-        raise DecodeError(UNFILLED)
+        raise DecodeError(_native.UNFILLED)
     codes, signs = [np.empty(0, np.uint16)], [np.empty(0, np.uint8)]
     for number, block in enumerate(blocks):
         own, marks = _read_block(block, bound, min(BLOCK, count - number * BLOCK), signed)
@@ -279,20 +251,44 @@ def reference_decode(
     return np.concatenate(codes), np.concatenate(signs) if signed else None
 
 
-def _read_block(data: bytes, bound: int, count: int, signed: bool) -> tuple[Codes, Signs]:
-    source = _Source(data)
+def _read_alike(source: Source, bound: int, count: int) -> Codes:
     kind = source.number(1)
     if kind >= RANS + LANE_KINDS:
         raise DecodeError("a coded block is of an unknown kind")
     if kind == RAW:
-        codes = _read_packed(source, bound, count)
-    elif kind == CONSTANT:
+        return _read_packed(source, bound, count)
+    if kind == CONSTANT:
         code = source.number(2)
         if code >= bound:
             raise DecodeError("a code is not below its bound")
-        codes = np.full(count, code, np.uint16)
-    else:
-        codes = _read_rans(source, bound, count, 4 << (kind - RANS))
+        return np.full(count, code, np.uint16)
+    return _read_rans(source, bound, count, 4 << (kind - RANS))
+
+
+def _read_sparse(source: Source, bound: int, count: int) -> Codes:
+    if bound > 256:
+        raise DecodeError("a coded block is of an unknown kind")
+    source.number(1)
+    own = Source(source.take(source.number(LENGTH_SIZE)))
+    mask = _read_alike(own, 256, packed_size(count, 1))
+    if own.at < len(own.data):
+        raise DecodeError("bytes are left over at the end of a coded block")
+    bits = np.unpackbits(mask.astype(np.uint8), bitorder="little").astype(bool)
+    if bits[count:].any():
+        raise DecodeError("unused bits at the end of a section are not zero")
+    codes = np.zeros(count, np.uint16)
+    if bits.any():
+        dense = _read_alike(source, bound, int(bits.sum()))
+        if (dense == 0).any():
+            raise DecodeError("a sparse block's mask has a bit for a code that is 0")
+        codes[bits[:count]] = dense
+    return codes
+
+
+def _read_block(data: bytes, bound: int, count: int, signed: bool) -> tuple[Codes, Signs]:
+    source = Source(data)
+    sparse = data[:1] == bytes([SPARSE])
+    codes = (_read_sparse if sparse else _read_alike)(source, bound, count)
     signs = np.zeros(count, np.uint8)
     nonzero = int(np.count_nonzero(codes))
     joined = source.take(packed_size(nonzero, 1)) if signed else b""
@@ -303,12 +299,12 @@ def _read_block(data: bytes, bound: int, count: int, signed: bool) -> tuple[Code
     return codes, signs
 
 
-def _read_packed(source: _Source, bound: int, count: int) -> Codes:
+def _read_packed(source: Source, bound: int, count: int) -> Codes:
     packed = np.frombuffer(source.take(packed_size(count, _width(bound))), np.uint8)
     return reference.unpack(packed, _width(bound), bound, count)
 
 
-def _read_rans(source: _Source, bound: int, count: int, lanes: int) -> Codes:
+def _read_rans(source: Source, bound: int, count: int, lanes: int) -> Codes:
     base, allowed = 0, range(bound)
     if bound > 256:
         base = source.number(2)
@@ -337,8 +333,8 @@ _BAD_TABLE = "a coded block's table of frequencies is impossible"
 _BAD_STATE = "a lane of a coded block starts or ends in an impossible state"
 
 
-def _read_table(source: _Source, allowed: range, escape: bool) -> _Table:
-    bits = _BitSource(source)
+def _read_table(source: Source, allowed: range, escape: bool) -> _Table:
+    bits = BitSource(source)
     first, last = bits.take(8), bits.take(8)
     table = _Table([], [], [])
     for symbol in range(first, last + 1):
@@ -359,7 +355,7 @@ def _read_table(source: _Source, allowed: range, escape: bool) -> _Table:
     return table
 
 
-def _decode_symbols(source: _Source, table: _Table, states: list[int], count: int) -> Codes:
+def _decode_symbols(source: Source, table: _Table, states: list[int], count: int) -> Codes:
     """Takes `states` back to where encoding began."""
     symbols = np.empty(count, np.uint16)
     for i in range(count):

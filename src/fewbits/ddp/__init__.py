@@ -1,10 +1,19 @@
 """Compressed gradients for DistributedDataParallel, in one line.
 
 ```python
+import fewbits.ddp
+
 model = DistributedDataParallel(net)
 compression = fewbits.ddp.attach(model, "natural")
 ```
 """
+
+from fewbits.errors import MissingExtraError
+
+try:
+    import torch  # noqa: F401
+except ModuleNotFoundError as error:
+    raise MissingExtraError("fewbits.ddp needs torch: pip install 'fewbits[torch]'") from error
 
 from fewbits.ddp.compression import Compression, attach, hook
 from fewbits.ddp.report import Report

@@ -272,7 +272,10 @@ def attach(
 def _master(worker: Operator, master: str | Operator | None) -> Operator:
     if master is not None:
         return operator(master)
-    return worker if worker.guarantee(1).unbiased else operator("natural")
+    if worker.guarantee(1).unbiased:
+        return worker
+    coded = getattr(worker, "coder", "packed") == "rans"
+    return operator("natural:coder=rans" if coded else "natural")
 
 
 def _policy(policy: Policy | Mapping[str, str | Operator] | None) -> Policy:

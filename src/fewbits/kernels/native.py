@@ -13,7 +13,6 @@ from fewbits.kernels.units import CAST, CODED, NATURAL, NO_KEY, Direction, Table
 from fewbits.rng import Rng
 
 Bytes = _native.Bytes
-LENGTH_SIZE = 3  # bytes before each block of a coded section
 
 
 def packed_size(count: int, width: int) -> int:
@@ -113,14 +112,14 @@ def cast(bits: Bits, source: Format, target: Format, out: Bits, *, threads: int 
 def _coded(
     direction: Direction, section: Bytes, format: Format, values: npt.NDArray[Any], threads: int
 ) -> Tally:
-    pieces = parallel.slices(values.size, threads)
-    starts = _block_starts(section, [piece.start // parallel.GRAIN for piece in pieces])
+    starts = _block_starts(section, -(-values.size // parallel.GRAIN))
 
-    def work(number: int) -> Tally:
-        part = section[starts[number] : starts[number + 1]]
-        return units.run(direction, _coded_row(values[pieces[number]], format, CODED, part))
+    def work(piece: slice) -> Tally:
+        first, last = piece.start // parallel.GRAIN, -(-piece.stop // parallel.GRAIN)
+        part = section[starts[first] : starts[last]]
+        return units.run(direction, _coded_row(values[piece], format, CODED, part))
 
-    return units.total(parallel.each(work, len(pieces)))
+    return units.total(parallel.run(work, values.size, threads))
 
 
 def _coded_row(values: npt.NDArray[Any], format: Format, option: int, section: Bytes) -> Table:
@@ -131,17 +130,20 @@ def _coded_row(values: npt.NDArray[Any], format: Format, option: int, section: B
     return table
 
 
-def _block_starts(section: Bytes, blocks: list[int]) -> list[int]:
-    """Where these blocks begin in a coded section, and where the section ends."""
-    starts, at, wanted = [], 0, set(blocks)
-    for block in range(max(blocks) + 1):
-        if block in wanted:
-            starts.append(at)
-        length = section[at : at + LENGTH_SIZE]
-        at += LENGTH_SIZE + int.from_bytes(length.tobytes(), "little")
-        if at > section.size and block < max(blocks):
-            raise DecodeError("the lengths of a coded section's blocks exceed the section")
-    return [*starts, section.size]
+def _block_starts(section: Bytes, blocks: int) -> list[int]:
+    """Where each block of a coded section begins, and where the last one ends.
+
+    Judged first and as a whole, so that an error does not depend on the number of threads.
+    """
+    starts = [0]
+    for _ in range(blocks):
+        at = starts[-1] + _native.CODED_LENGTH_SIZE
+        starts.append(at + int.from_bytes(section[starts[-1] : at].tobytes(), "little"))
+        if at > section.size or starts[-1] > section.size:
+            raise DecodeError(_native.UNFILLED)
+    if starts[-1] != section.size:
+        raise DecodeError(_native.UNFILLED)
+    return starts
 
 
 def _check_totals(format: Format, totals: npt.NDArray[Any]) -> None:

@@ -13,14 +13,16 @@ from enum import IntEnum
 
 import numpy as np
 
+from fewbits import _native
 from fewbits.errors import DisagreementError, EncodeError, PeerError
 from fewbits.schemes.comm import Buffer, Comm, Mail
 
-_STRUCT = struct.Struct("<4sHHQQQQIIQQQQ176s")
+_STRUCT = struct.Struct("<4sHHQQQQIIQQQQ172sI")
 SIZE = _STRUCT.size
 _MAGIC = b"fwbh"
 _VERSION = 1
-_TEXT = 176
+_TEXT = 172
+_MOST_PROMISED = 2**40  # bytes
 
 
 class Status(IntEnum):
@@ -68,21 +70,27 @@ class Header:
         packed = _STRUCT.pack(
             _MAGIC, _VERSION, self.status, self.phase, self.step, self.sequence, self.plan,
             self.crc, self.replica, self.length, self.nonfinite, self.saturated,
-            self.promise, text,
+            self.promise, text, 0,
         )  # fmt: skip
-        return np.frombuffer(bytearray(packed), np.uint8)
+        data = np.frombuffer(bytearray(packed), np.uint8)
+        data[-4:].view("<u4")[0] = _native.crc32c(data[:-4])
+        return data
 
     @classmethod
     def decode(cls, data: Buffer, rank: int) -> "Header":
         """The header in `data`, which `rank` sent."""
-        magic, version, status, phase, *numbers, text = _STRUCT.unpack(data.tobytes())
+        magic, version, status, phase, *numbers, text, checksum = _STRUCT.unpack(data.tobytes())
         if magic != _MAGIC or version != _VERSION:
             raise DisagreementError(f"rank {rank} does not speak this version of the protocol")
+        if checksum != _native.crc32c(data[:-4]):
+            raise DisagreementError(f"the header from rank {rank} was damaged: checksums differ")
         try:
             known = Phase(phase), Status(status)
         except ValueError:
             raise DisagreementError(f"rank {rank} sent a header that makes no sense") from None
         step, sequence, plan, crc, replica, length, nonfinite, saturated, promise = numbers
+        if promise > _MOST_PROMISED:
+            raise DisagreementError(f"rank {rank} promises {promise} bytes")
         message = text.rstrip(b"\0").decode(errors="replace")
         return cls(
             known[0], step, sequence, plan, known[1], length, crc,

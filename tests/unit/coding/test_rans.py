@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from cases import mixed_bits
 from fewbits import DecodeError, _native
 from fewbits.coding import bitpack, rans
+from fewbits.coding.bits import BitString
 from fewbits.kernels import reference, units
 from fewbits.kernels.formats import FORMATS, Format
 from fewbits.rng import Rng
@@ -114,8 +115,22 @@ def test_every_bound(draw: str, bound: int) -> None:
 @pytest.mark.parametrize("n", EDGES)
 @pytest.mark.parametrize(("draw", "bound"), [("geometric", 256), ("crowded", 2048), ("two", 3)])
 def test_where_the_number_of_lanes_changes(draw: str, bound: int, n: int) -> None:
-    data = check(codes_of(draw, n, bound), bound, signs_of(n))
-    assert data[3] == rans.RANS + rans.lanes_kind(n)
+    codes = codes_of(draw, n, bound)
+    data = check(codes, bound, signs_of(n))
+    rare = n - int(np.bincount(codes).max())
+    assert data[3] == rans.RANS + rans.lanes_kind(n, rare)
+    assert rans.lanes_kind(n, n) == rans.lanes_kind(n, rare) or draw == "two"
+
+
+@pytest.mark.parametrize("rare", [1, 1023, 1024, 2047, 2048, 4095, 4096])
+def test_blocks_of_nearly_equal_codes_have_fewer_lanes(rare: int) -> None:
+    """At most a bit for each of the rare codes where they are few, four bytes for each lane."""
+    codes = np.zeros(rans.BLOCK, np.uint16)
+    codes[:: rans.BLOCK // rare][:rare] = 1
+    data = check(codes, 2048, signs_of(codes.size))
+    lanes = 4 << (data[3] - rans.RANS)
+    assert lanes == max(4, min(32, 8 << (rare // 1024).bit_length() >> 1))
+    assert rare < 1024 or 32 * lanes <= rare
 
 
 @pytest.mark.parametrize("n", [65_535, 65_536, 65_537, 131_077])
@@ -290,7 +305,7 @@ def test_damaged_bytes_of_many_lanes(n: int) -> None:
 
 
 def table_of(*frequencies: int, first: int = 1, last: int | None = None) -> bytes:
-    bits = rans._BitString()
+    bits = BitString()
     bits.put(first, 8)
     bits.put(first + len(frequencies) - 1 if last is None else last, 8)
     for frequency in frequencies:
@@ -355,7 +370,7 @@ def test_hostile_states_kinds_codes_and_lengths() -> None:
     assert "impossible state" in str(judge(bytes([rans.RANS]) + halves + large, 256, 64, False))
     fair = np.full(4, rans.HIGH // 2, "<u4").tobytes()
     assert judge(bytes([rans.RANS]) + halves + fair, 256, 60, False) == ([1] * 60, None)
-    for kind in (7, 8, 128, 255):
+    for kind in (8, 128, 255):
         assert "unknown kind" in str(judge(bytes([kind]) + bytes(400), 256, 4, False))
     for bound in (9, 300):
         code = bound.to_bytes(2, "little")
@@ -368,6 +383,60 @@ def test_hostile_states_kinds_codes_and_lengths() -> None:
     assert agree(2 * block, 256, 65_537, False) == ([5] * 65_537, None)
     for data in (b"", block[:2], block[:4], block, block + b"\0\0", 3 * block):
         assert "lengths" in str(agree(data, 256, 65_537, False))
+
+
+def runs_of(n: int, seed: int = 0, zeros: float = 0.7) -> np.ndarray:
+    """Codes and zeros in runs of four."""
+    rng = np.random.default_rng(seed)
+    there = np.repeat(rng.random(-(-n // 4)) >= zeros, 4)[:n]
+    return (there * (100 + rng.geometric(0.3, n).clip(1, 100))).astype(np.uint16)
+
+
+@pytest.mark.parametrize("n", [64, 65, 99, 1000, 20_001, rans.BLOCK, rans.BLOCK + 77])
+def test_runs_of_zeros_cost_little(n: int) -> None:
+    codes = runs_of(n)
+    data = check(codes, 256, signs_of(n))
+    assert n < 1000 or data[3] == rans.SPARSE
+    if n > 20_000:
+        shares = np.bincount(codes) / n
+        entropy = -(shares[shares > 0] * np.log2(shares[shares > 0])).sum()
+        assert 8 * len(data) < 0.8 * (entropy + np.count_nonzero(codes) / n) * n
+    lone = np.zeros(n, np.uint16)
+    lone[n // 3] = 5
+    assert len(check(lone, 256, signs_of(n))) < 32 + n / 500
+
+
+@pytest.mark.parametrize("zeros", [0.0, 0.02, 0.04, 0.5, 0.9])
+@pytest.mark.parametrize("bound", [201, 256, 300])
+def test_sparse_blocks_are_chosen_where_they_are_shorter(zeros: float, bound: int) -> None:
+    data = check(runs_of(9000, 3, zeros), bound, None)
+    assert (data[3] == rans.SPARSE) == (zeros >= 0.04 and bound <= 256)
+
+
+def test_hostile_sparse_blocks() -> None:
+    def sparse(mask: bytes, codes: bytes, length: int | None = None) -> bytes:
+        own = len(mask) if length is None else length
+        return bytes([rans.SPARSE]) + own.to_bytes(3, "little") + mask + codes
+
+    some, raw = bytes([rans.CONSTANT, 0x05, 0]), bytes([rans.RAW, 7, 9, 8, 6])
+    good = sparse(bytes([rans.CONSTANT, 0x05, 0]), raw)
+    assert judge(good, 256, 16, False) == ([7, 0, 9] + 5 * [0] + [8, 0, 6] + 5 * [0], None)
+    assert "unknown kind" in str(judge(good, 257, 16, False))
+    assert "unused bits" in str(judge(good, 256, 10, False))
+    assert "has a bit for a code that is 0" in str(
+        judge(sparse(some, bytes([rans.RAW, 7, 9, 0, 6])), 256, 16, False)
+    )
+    nested = sparse(bytes([rans.CONSTANT, 3, 0]), bytes([rans.RAW, 1, 1]))
+    assert "unknown kind" in str(judge(sparse(nested, raw), 256, 16, False))
+    assert "unknown kind" in str(judge(sparse(some, nested), 256, 16, False))
+    assert "left over" in str(judge(sparse(some + b"\0", raw), 256, 16, False))
+    assert "left over" in str(judge(sparse(some, raw + b"\0"), 256, 16, False))
+    for length in (0, 2, 4, 400, 2**24 - 1):
+        assert isinstance(judge(sparse(some, raw, length), 256, 16, False), str)
+    for size in range(1, len(good)):
+        assert "ends before" in str(judge(good[:size], 256, 16, False)), size
+    nothing = sparse(bytes([rans.CONSTANT, 0, 0]), b"")
+    assert judge(nothing, 256, 16, True) == ([0] * 16, [0] * 16)
 
 
 def test_hostile_escapes() -> None:
@@ -395,7 +464,7 @@ def test_any_bytes_decode_as_the_reference_says(data: st.DataObject) -> None:
     bound = data.draw(st.sampled_from(BOUNDS))
     count = data.draw(st.integers(0, 40))
     signed = data.draw(st.booleans())
-    kind = data.draw(st.integers(0, 8))
+    kind = data.draw(st.integers(0, 9))
     judge(bytes([kind]) + data.draw(st.binary(max_size=80)), bound, count, signed)
 
 

@@ -10,8 +10,10 @@ import pytest
 import fewbits
 from cases import array, bits, exact, mixed_bits, sealed
 from fewbits import DecodeError
+from fewbits.kernels import native
 from fewbits.kernels.formats import FLOAT16, FLOAT32, FLOAT64, FORMATS, Format
 from fewbits.operators.natural import Natural
+from fewbits.wire import frame as wire
 
 formats = pytest.mark.parametrize("format", FORMATS, ids=lambda format: format.name)
 N = 1_000_000
@@ -179,3 +181,29 @@ def test_rounding_to_integers_instead_has_no_bound() -> None:
         ratio = (draws**2).mean() / x**2
         assert abs(ratio - 1 / x) <= 4 * np.sqrt(x * (1 - x) / N) / x**2
     assert ratio > 80 * 9 / 8
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("change", ["first", "last", "more", "less"])
+def test_lengths_of_blocks_are_judged_alike_by_any_number_of_threads(
+    change: str, threads: int
+) -> None:
+    x = np.random.default_rng(1).standard_normal(9 * 65_536 + 5).astype(np.float32)
+    frame = np.frombuffer(fewbits.compress(x, "natural:coder=rans", seed=1), np.uint8)
+    assert fewbits.decompress(frame, threads=threads).tobytes() == (
+        fewbits.decompress(fewbits.compress(x, "natural", seed=1)).tobytes()
+    )
+    parsed = wire.parse(frame, x.size)
+    (section,) = parsed.sections
+    damaged = section.copy()
+    if change == "first":
+        damaged[0] ^= 1
+    elif change == "last":  # the last block has five codes and three bytes of length before it
+        damaged[-(1 + 5 + 1 + 3)] ^= 1
+    elif change == "more":
+        damaged = np.append(damaged, np.uint8(0))
+    else:
+        damaged = damaged[:-1]
+    out = np.empty(x.size, np.uint32)
+    with pytest.raises(DecodeError, match="blocks do not fill the section"):
+        native.coded_decode(damaged, FLOAT32, out, threads=threads)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from local import together
 
+from fewbits import _native
 from fewbits.errors import DisagreementError, EncodeError, PeerError
 from fewbits.schemes.header import SIZE, Header, Phase, Status, exchange
 
@@ -40,8 +41,24 @@ def test_a_text_that_is_too_long_is_cut() -> None:
 def test_what_is_no_header_names_its_sender(at: int, value: int, told: str) -> None:
     data = FULL.encode()
     data[at] = value
+    data[-4:].view("<u4")[0] = _native.crc32c(data[:-4])
     with pytest.raises(DisagreementError, match=f"rank 3 .*{told}"):
         Header.decode(data, 3)
+
+
+def test_every_flipped_bit_of_a_header_is_noticed() -> None:
+    data = FULL.encode()
+    for bit in range(8 * SIZE):
+        data[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(DisagreementError, match="rank 3"):
+            Header.decode(data, 3)
+        data[bit // 8] ^= 1 << bit % 8
+    assert Header.decode(data, 3) == FULL
+
+
+def test_an_absurd_promise_is_refused() -> None:
+    with pytest.raises(DisagreementError, match="rank 1 promises"):
+        Header.decode(replace(FULL, promise=2**41).encode(), 1)
 
 
 FINE = Header(Phase.FIRST_HOP, 4, 1, 77, text="here")

@@ -130,6 +130,17 @@ REFUSED = {
     ),
     "the header declares 27 bytes, 26 given": (DecodeError, identity(values=bytes(7))),
     "the header declares 27 bytes, 28 given": (DecodeError, identity(values=bytes(9))),
+    # Lengths whose sum is right modulo 2^64.
+    "the header declares 18446744073709551615 bytes, 65 given": (
+        DecodeError,
+        identity(
+            flags=3,
+            sections=3,
+            shape=struct.pack("<Q", 2),
+            lengths=struct.pack("<3Q", 12, 2**64 - 8, 12),
+            values=bytes(16),
+        ),
+    ),
     "parameter 0 of stage 0 has a bad type": (DecodeError, identity(stage=b"\x01\0\x01\0\0\0")),
     "parameter 0 of stage 0 has a bad": (DecodeError, identity(stage=b"\x01\0\x01\0\x05\0")),
     "parameter 3 of stage 0 has a bad type, order": (

@@ -1,0 +1,28 @@
+// What the writer and the reader of coded blocks share. docs/format.md has the layout.
+#pragma once
+
+#include "coded.h"
+#include "rans.h"
+
+namespace fewbits {
+namespace { // internal linkage: see random.h
+
+constexpr size_t kLengthSize = 3;
+constexpr uint8_t kRaw = 0;
+constexpr uint8_t kConstant = 1;
+constexpr uint8_t kRans = 2; // and above: the lanes are 4 << (kind - kRans)
+constexpr int kLanesKinds = 5;
+constexpr uint8_t kSparse = kRans + kLanesKinds;
+constexpr size_t kSparseShare = 32; // blocks with at least this part of zeros may be sparse
+constexpr size_t kMostPlane = kCodedBlock / 8;
+constexpr uint32_t kEscape = 255; // the symbol of a wide section's rare codes
+constexpr uint32_t kWindow = 254; // wide codes that have a symbol of their own, 0 apart
+constexpr int kLargestClass = 12; // a frequency's number of bits
+constexpr size_t kLargestTable = 2 + (256 * (4 + kLargestClass - 1) + 7) / 8;
+
+[[maybe_unused]] bool in_window(uint32_t code, uint32_t base) {
+    return code - base < kWindow;
+} // unsigned: no wrap
+
+} // namespace
+} // namespace fewbits

@@ -1,0 +1,335 @@
+// Reads blocks of codes from any bytes at all. Scalar and vector tables refuse the same bytes with
+// the same error.
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "coded_blocks.h"
+
+namespace fewbits {
+namespace {
+
+// Bits, the least significant one first.
+class BitReader {
+  public:
+    explicit BitReader(ConstBytes from) : from_(from) {}
+    // Zero bits beyond the end: `short_of_bits` then says so.
+    uint32_t take(int width) {
+        for (; bits_ < width; bits_ += 8) {
+            const bool there = at_ < from_.size();
+            pending_ |= uint64_t{there ? from_[at_] : uint8_t{0}} << bits_;
+            ++at_;
+        }
+        const auto value = static_cast<uint32_t>(pending_ & ((uint64_t{1} << width) - 1));
+        pending_ >>= width;
+        bits_ -= width;
+        return value;
+    }
+    bool short_of_bits() const { return at_ > from_.size(); }
+    bool padding_is_zero() const { return pending_ == 0; }
+    size_t used() const { return at_; }
+
+  private:
+    ConstBytes from_;
+    uint64_t pending_ = 0;
+    int bits_ = 0;
+    size_t at_ = 0;
+};
+
+// Reads a table whose symbols are all below `symbols`; `used` is its size.
+fewbits_status read_table(ConstBytes data, uint32_t symbols, uint32_t escape,
+                          RansDecodeTable &table, size_t &used) {
+    BitReader bits(data);
+    const uint32_t first = bits.take(8);
+    const uint32_t last = bits.take(8);
+    uint32_t sum = 0;
+    for (uint32_t symbol = first; symbol <= last; ++symbol) {
+        const int number = static_cast<int>(bits.take(4));
+        if (bits.short_of_bits()) {
+            return FEWBITS_CODED_SHORT;
+        }
+        if (number > kLargestClass) {
+            return FEWBITS_CODED_TABLE;
+        }
+        if (number == 0) {
+            if (symbol == first || symbol == last) {
+                return FEWBITS_CODED_TABLE;
+            }
+            continue;
+        }
+        const uint32_t frequency = (1u << (number - 1)) + bits.take(number - 1);
+        if (bits.short_of_bits()) {
+            return FEWBITS_CODED_SHORT;
+        }
+        if (sum + frequency > kRansTotal || (symbol >= symbols && symbol != escape)) {
+            return FEWBITS_CODED_TABLE;
+        }
+        table.set(static_cast<uint8_t>(symbol), frequency, sum);
+        sum += frequency;
+    }
+    if (bits.short_of_bits()) {
+        return FEWBITS_CODED_SHORT;
+    }
+    if (sum != kRansTotal || !bits.padding_is_zero()) {
+        return FEWBITS_CODED_TABLE;
+    }
+    used = bits.used();
+    return FEWBITS_OK;
+}
+
+// Each reader takes its part off the front of `data`.
+
+fewbits_status read_raw(const CodedShape &shape, ConstBytes &data, const CodesOut &codes) {
+    const size_t size = packed_size(codes.count, shape.width());
+    if (data.size() < size) {
+        return FEWBITS_CODED_SHORT;
+    }
+    const ConstBytes packed = data.first(size);
+    data = data.subspan(size);
+    if (shape.wide()) {
+        const auto status =
+            kernels().unpack(packed, shape.width(), shape.bound, {codes.words, codes.count});
+        for (size_t i = 0; i < codes.count; ++i) {
+            codes.bytes[i] = codes.words[i] != 0;
+        }
+        return status;
+    }
+    BitReader bits(packed);
+    if (shape.width() == 8) {
+        std::memcpy(codes.bytes, packed.data(), size);
+    } else {
+        for (size_t i = 0; i < codes.count; ++i) {
+            codes.bytes[i] = static_cast<uint8_t>(bits.take(shape.width()));
+        }
+    }
+    if (!bits.padding_is_zero()) {
+        return FEWBITS_BAD_PADDING;
+    }
+    const uint8_t largest = *std::max_element(codes.bytes, codes.bytes + codes.count);
+    return largest < shape.bound ? FEWBITS_OK : FEWBITS_BAD_CODE;
+}
+
+fewbits_status read_constant(const CodedShape &shape, ConstBytes &data, const CodesOut &codes) {
+    if (data.size() < 2) {
+        return FEWBITS_CODED_SHORT;
+    }
+    const uint32_t code = data[0] | uint32_t{data[1]} << 8;
+    data = data.subspan(2);
+    if (code >= shape.bound) {
+        return FEWBITS_BAD_CODE;
+    }
+    if (shape.wide()) {
+        std::fill_n(codes.words, codes.count, static_cast<uint16_t>(code));
+        std::memset(codes.bytes, code != 0, codes.count);
+    } else {
+        std::memset(codes.bytes, static_cast<int>(code), codes.count);
+    }
+    return FEWBITS_OK;
+}
+
+// Turns a wide block's symbols into codes. The escaped ones are unpacked to the end of the codes,
+// where each still waits when its turn comes.
+fewbits_status read_escapes(const CodedShape &shape, ConstBytes &data, uint32_t base,
+                            const CodesOut &codes) {
+    const auto escapes = static_cast<size_t>(
+        std::count(codes.bytes, codes.bytes + codes.count, static_cast<uint8_t>(kEscape)));
+    const size_t size = packed_size(escapes, shape.width());
+    if (data.size() < size) {
+        return FEWBITS_CODED_SHORT;
+    }
+    const std::span<uint16_t> waiting = {codes.words + codes.count - escapes, escapes};
+    const auto status = kernels().unpack(data.first(size), shape.width(), shape.bound, waiting);
+    if (status != FEWBITS_OK) {
+        return status;
+    }
+    data = data.subspan(size);
+    const uint16_t *next = waiting.data();
+    bool needless = false;
+    for (size_t i = 0; i < codes.count; ++i) {
+        const uint32_t symbol = codes.bytes[i];
+        uint32_t code = symbol == 0 ? 0 : base + symbol - 1;
+        if (symbol == kEscape) {
+            code = *next++;
+            needless |= code == 0 || in_window(code, base);
+        }
+        codes.words[i] = static_cast<uint16_t>(code);
+    }
+    return needless ? FEWBITS_CODED_ESCAPE : FEWBITS_OK;
+}
+
+fewbits_status read_rans(const CodedShape &shape, ConstBytes &data, size_t lanes,
+                         const CodesOut &codes) {
+    uint32_t base = 0;
+    uint32_t symbols = shape.bound;
+    uint32_t escape = 256; // none
+    if (shape.wide()) {
+        if (data.size() < 2) {
+            return FEWBITS_CODED_SHORT;
+        }
+        base = data[0] | uint32_t{data[1]} << 8;
+        data = data.subspan(2);
+        if (base < 1 || base >= shape.bound) {
+            return FEWBITS_CODED_TABLE;
+        }
+        symbols = std::min(shape.bound - base + 1, kEscape);
+        escape = kEscape;
+    }
+    RansDecodeTable table;
+    size_t used = 0;
+    auto status = read_table(data, symbols, escape, table, used);
+    if (status != FEWBITS_OK) {
+        return status;
+    }
+    data = data.subspan(used);
+    if (data.size() < 4 * lanes) {
+        return FEWBITS_CODED_SHORT;
+    }
+    uint32_t states[kMaxLanes];
+    std::memcpy(states, data.data(), 4 * lanes);
+    data = data.subspan(4 * lanes);
+    if (!std::all_of(states, states + lanes,
+                     [](uint32_t state) { return state >= kRansLow && state < kRansHigh; })) {
+        return FEWBITS_CODED_STATE;
+    }
+    const uint8_t *const end =
+        kernels().rans_decode(data, table, {states, lanes}, {codes.bytes, codes.count});
+    if (end == nullptr) {
+        return FEWBITS_CODED_SHORT;
+    }
+    if (!std::all_of(states, states + lanes, [](uint32_t state) { return state == kRansLow; })) {
+        return FEWBITS_CODED_STATE;
+    }
+    data = data.subspan(static_cast<size_t>(end - data.data()));
+    return shape.wide() ? read_escapes(shape, data, base, codes) : FEWBITS_OK;
+}
+
+// The signs are the last part: what is left must be theirs.
+fewbits_status read_signs(ConstBytes data, const CodesOut &codes) {
+    uint8_t mask[kCodedBlock / 8];
+    const size_t plane_size = packed_size(codes.count, 1);
+    const size_t nonzero = kernels().nonzero({codes.bytes, codes.count}, {mask, plane_size});
+    const size_t size = packed_size(nonzero, 1);
+    if (data.size() != size) {
+        return data.size() < size ? FEWBITS_CODED_SHORT : FEWBITS_CODED_LONG;
+    }
+    if (nonzero % 8 != 0 && data.back() >> (nonzero % 8) != 0) {
+        return FEWBITS_BAD_PADDING;
+    }
+    if (nonzero < codes.count) {
+        kernels().spread_bits(data, {mask, plane_size}, {codes.signs, plane_size});
+    } else {
+        std::memcpy(codes.signs, data.data(), size);
+    }
+    return FEWBITS_OK;
+}
+
+fewbits_status read_alike(const CodedShape &shape, ConstBytes &data, const CodesOut &codes) {
+    if (data.empty()) {
+        return FEWBITS_CODED_SHORT;
+    }
+    const uint8_t kind = data[0];
+    data = data.subspan(1);
+    if (kind >= kSparse) {
+        return FEWBITS_CODED_KIND;
+    }
+    return kind == kRaw        ? read_raw(shape, data, codes)
+           : kind == kConstant ? read_constant(shape, data, codes)
+                               : read_rans(shape, data, size_t{4} << (kind - kRans), codes);
+}
+
+fewbits_status read_sparse(const CodedShape &shape, ConstBytes &data, const CodesOut &codes) {
+    if (shape.wide()) {
+        return FEWBITS_CODED_KIND;
+    }
+    uint32_t length = 0;
+    if (data.size() < kLengthSize) {
+        return FEWBITS_CODED_SHORT;
+    }
+    std::memcpy(&length, data.data(), kLengthSize);
+    data = data.subspan(kLengthSize);
+    if (length > data.size()) {
+        return FEWBITS_CODED_SHORT;
+    }
+    ConstBytes block = data.first(length);
+    data = data.subspan(length);
+    uint8_t bits[kMostPlane];
+    const size_t plane_size = packed_size(codes.count, 1);
+    auto status = read_alike({plane_size, 256, false}, block, {plane_size, bits, nullptr, nullptr});
+    if (status != FEWBITS_OK) {
+        return status;
+    }
+    if (!block.empty()) {
+        return FEWBITS_CODED_LONG;
+    }
+    if (codes.count % 8 != 0 && bits[plane_size - 1] >> (codes.count % 8) != 0) {
+        return FEWBITS_BAD_PADDING;
+    }
+    const size_t nonzero =
+        std::accumulate(bits, bits + plane_size, size_t{0}, [](size_t sum, uint8_t byte) {
+            return sum + static_cast<size_t>(std::popcount(byte));
+        });
+    uint8_t dense[kCodedBlock + kSlack];
+    if (nonzero > 0) {
+        status = read_alike(shape, data, {nonzero, dense, nullptr, nullptr});
+        if (status != FEWBITS_OK) {
+            return status;
+        }
+        if (std::memchr(dense, 0, nonzero) != nullptr) {
+            return FEWBITS_CODED_ZERO;
+        }
+    }
+    std::memset(dense + nonzero, 0, kSlack); // read, never used
+    kernels().spread_bytes({dense, nonzero + kSlack}, {bits, plane_size},
+                           {codes.bytes, codes.count});
+    return FEWBITS_OK;
+}
+
+fewbits_status read_block(const CodedShape &shape, ConstBytes data, const CodesOut &codes) {
+    fewbits_status status;
+    if (!data.empty() && data[0] == kSparse) {
+        data = data.subspan(1);
+        status = read_sparse(shape, data, codes);
+    } else {
+        status = read_alike(shape, data, codes);
+    }
+    if (status != FEWBITS_OK) {
+        return status;
+    }
+    if (shape.is_signed) {
+        return read_signs(data, codes);
+    }
+    return data.empty() ? FEWBITS_OK : FEWBITS_CODED_LONG;
+}
+
+} // namespace
+
+fewbits_status CodedReader::open() {
+    size_t at = 0;
+    for (uint64_t left = shape_.blocks(); left > 0; --left) { // ends with the data, if not before
+        if (data_.size() - at < kLengthSize) {
+            return FEWBITS_CODED_LENGTHS;
+        }
+        const size_t length = length_at(at);
+        at += kLengthSize;
+        if (length > data_.size() - at) {
+            return FEWBITS_CODED_LENGTHS;
+        }
+        at += length;
+    }
+    return at == data_.size() ? FEWBITS_OK : FEWBITS_CODED_LENGTHS;
+}
+
+fewbits_status CodedReader::read(const CodesOut &codes) {
+    const size_t length = length_at(at_);
+    const ConstBytes block = data_.subspan(at_ + kLengthSize, length);
+    at_ += kLengthSize + length;
+    return read_block(shape_, block, codes);
+}
+
+size_t CodedReader::length_at(size_t at) const {
+    uint32_t length = 0;
+    std::memcpy(&length, data_.data() + at, kLengthSize);
+    return length;
+}
+
+} // namespace fewbits
