@@ -8,6 +8,8 @@
 
 #include "avx2.h"
 #include "crc.h"
+#include "dithering.h"
+#include "steps.h"
 
 namespace fewbits {
 namespace {
@@ -198,6 +200,13 @@ constinit const Kernels table = {
     .spread_bits = CodedAvx2::spread_bits,
     .join_bytes = CodedAvx2::join_bytes,
     .spread_bytes = CodedAvx2::spread_bytes,
+    .count_keys = StagesAvx2::count_keys,
+    .gather_keys = StagesAvx2::gather_keys,
+    .hadamard32 = StagesAvx2::hadamard32,
+    .hadamard64 = StagesAvx2::hadamard64,
+    .norm_terms = DitherAvx2::norm_terms,
+    .dither = DitherAvx2::dither,
+    .steps = &avx2_steps,
     .formats = {format<Float32>, format<Float64>, format<Float16>, format<Bfloat16>},
     .float32_to_float16 = float32_to_float16,
     .float32_to_bfloat16 = float32_to_bfloat16,

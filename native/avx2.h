@@ -114,4 +114,14 @@ struct CodedAvx2 {
     static void spread_bytes(ConstBytes joined, ConstBytes mask, Bytes codes);
 };
 
+// Selection and rotation, in avx2_stages.cpp.
+struct StagesAvx2 {
+    static void count_keys(In<uint32_t> values, uint32_t mask, KeyRange<uint32_t> among,
+                           KeyCounts &counts);
+    static size_t gather_keys(In<uint32_t> values, uint32_t mask, uint32_t threshold, size_t ties,
+                              std::span<uint32_t> places);
+    static void hadamard32(std::span<float> values, float scale);
+    static void hadamard64(std::span<double> values, double scale);
+};
+
 } // namespace fewbits

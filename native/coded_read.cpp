@@ -133,6 +133,10 @@ fewbits_status read_escapes(const CodedShape &shape, ConstBytes &data, uint32_t 
                             const CodesOut &codes) {
     const auto escapes = static_cast<size_t>(
         std::count(codes.bytes, codes.bytes + codes.count, static_cast<uint8_t>(kEscape)));
+    if (codes.small != nullptr && base == 1 && escapes == 0) {
+        *codes.small = true; // the symbols are the codes
+        return FEWBITS_OK;
+    }
     const size_t size = packed_size(escapes, shape.width());
     if (data.size() < size) {
         return FEWBITS_CODED_SHORT;

@@ -24,7 +24,7 @@ extern "C" {
 
 /* Raised whenever a signature or a structure below changes; the Python loader refuses any other
  * number. */
-#define FEWBITS_ABI 2
+#define FEWBITS_ABI 3
 
 enum fewbits_status {
     FEWBITS_OK = 0,
@@ -43,6 +43,8 @@ enum fewbits_status {
     FEWBITS_CODED_STATE = 11,  /* a lane starts outside its range or does not end where it must */
     FEWBITS_CODED_ESCAPE = 12, /* an escaped code that has a symbol of its own */
     FEWBITS_CODED_ZERO = 13,   /* a sparse block's mask has a bit for a code that is 0 */
+
+    FEWBITS_BAD_PLACES = 14, /* places beyond the vector's end, or not as an encoder writes them */
 
     FEWBITS_FRAME_SHORT = 20,      /* detail: bytes needed at least, bytes given */
     FEWBITS_FRAME_MAGIC = 21,      /* the first four bytes are not "fewb" */
@@ -67,6 +69,7 @@ enum fewbits_dtype {
     FEWBITS_BFLOAT16 = 4
 };
 enum fewbits_rounding { FEWBITS_STOCHASTIC = 0, FEWBITS_NEAREST = 1 };
+enum fewbits_norm { FEWBITS_NORM_1 = 1, FEWBITS_NORM_2 = 2, FEWBITS_NORM_MAX = 3 };
 enum fewbits_simd { FEWBITS_SIMD_SCALAR = 0, FEWBITS_SIMD_AVX2 = 1 };
 
 /* The core itself. `fewbits_use_simd` is process-wide and meant for tests and benchmarks: every
@@ -114,6 +117,58 @@ typedef struct fewbits_tally {
     uint64_t nonfinite; /* NaN or infinite values */
 } fewbits_tally;
 
+/* Dithering of float32 values, by their bits. For each piece of `size` elements the sum of
+ * magnitudes or of their squares in float64, in the order that the reference gives, and the largest
+ * magnitude's bits. Values that are not finite count as 0. */
+FEWBITS_API int fewbits_norm_terms(const uint32_t *values, size_t count, size_t size, int norm,
+                                   double *sums, uint32_t *largest, size_t pieces);
+
+typedef struct fewbits_dithering {
+    uint32_t levels;
+    uint32_t natural; /* 1: powers of two, 0: uniform */
+    uint64_t block;   /* elements that share a scale, a multiple of 8 if there are several */
+    uint64_t first;   /* index of values[0] in the random stream */
+    uint32_t key[4];
+} fewbits_dithering;
+
+/* Round to levels of the scales, which are finite and at least as large as their block's
+ * magnitudes, and pack the codes. */
+FEWBITS_API int fewbits_dither(const uint32_t *values, size_t count, const fewbits_dithering *how,
+                               const uint32_t *scales, size_t blocks, uint8_t *packed,
+                               size_t packed_bytes, fewbits_tally *tally);
+
+/* Sparse dithering of float32 values, by their bits: whole multiples of a step, as one coded
+ * section of signed codes. Runs of values share a scale, the step; codes of a scale that is not
+ * above 0 are 0. */
+enum fewbits_step_rounding {
+    FEWBITS_STEP_STOCHASTIC = 0,
+    FEWBITS_STEP_NEAREST = 1,
+    FEWBITS_STEP_SUBTRACTIVE = 2
+};
+
+typedef struct fewbits_steps {
+    uint32_t bound;    /* of the codes, 2 to 65536 */
+    uint16_t rounding; /* fewbits_step_rounding; decoding asks only whether it is subtractive */
+    uint16_t fit;      /* 1: encoding sums products and squares */
+    uint64_t run;      /* values that share a scale, a power of two from 8 to 65536 */
+    uint64_t first;    /* index of values[0] in the random stream */
+    uint32_t key[4];
+} fewbits_steps;
+
+/* `capacity` is at least fewbits_coded_size. For each run two `sums` are written: of |value| *
+ * |code| in the order that the reference gives, and of squared codes; without `fit`, 0 and whether
+ * a code is not 0. The scales must be large enough for the bound. Values that are not finite have
+ * the code 0 and are counted. */
+FEWBITS_API int fewbits_steps_encode(const uint32_t *values, size_t count, const fewbits_steps *how,
+                                     const uint32_t *scales, double *sums, size_t runs,
+                                     uint8_t *out, size_t capacity, size_t *written,
+                                     fewbits_tally *tally);
+/* The reverse. Any scales are taken: values of a NaN are the quiet NaN. `some` tells for each run
+ * whether a code is not 0. */
+FEWBITS_API int fewbits_steps_decode(const uint8_t *data, size_t size, const fewbits_steps *how,
+                                     const uint32_t *scales, uint8_t *some, size_t runs,
+                                     uint32_t *values, size_t count);
+
 /* One vector, or one chunk of it, and where its sections lie: a table of units of any kinds is one
  * call. Sections have the sizes of the operator's layout, at any address. */
 enum fewbits_kind {
@@ -149,6 +204,23 @@ FEWBITS_API int fewbits_encode(fewbits_unit *units, size_t count, size_t *failed
 FEWBITS_API int fewbits_decode(fewbits_unit *units, size_t count, size_t *failed);
 /* values += decoded; values are float64 if `dtype` is, else float32. */
 FEWBITS_API int fewbits_accumulate(fewbits_unit *units, size_t count, size_t *failed);
+
+/* The places of the `k` largest magnitudes, ascending; of equal ones the first. `dtype` 0 is
+ * unsigned 32-bit numbers. k is 1 to count, at most 2^32. `nonfinite` counts NaN and infinities. */
+FEWBITS_API int fewbits_select(const void *values, int dtype, size_t count, uint32_t *places,
+                               size_t k, uint64_t *nonfinite);
+/* `n` ascending places below `d` (1 <= n < d <= 2^32) as the gaps between them, range coded: fills
+ * `size` bytes, which src/fewbits/coding/subsets.py computes. Decode reads as many places as it is
+ * asked for, and leaves it to the caller to compare with what encode writes. */
+FEWBITS_API int fewbits_places_encode(const uint32_t *places, size_t n, uint64_t d, uint8_t *out,
+                                      size_t size);
+FEWBITS_API int fewbits_places_decode(const uint8_t *data, size_t size, uint64_t d,
+                                      uint32_t *places, size_t n);
+/* Random signs and the orthonormal Walsh-Hadamard transform on blocks (a power of two up to 65536),
+ * then on the powers of two that the rest is made of; `inverse` 1 goes back. In place if `out` is
+ * `values`. `nonfinite` counts values of the result. */
+FEWBITS_API int fewbits_rotate(const void *values, int dtype, size_t count, size_t block,
+                               const uint32_t key[4], int inverse, void *out, fewbits_tally *tally);
 
 #define FEWBITS_MAX_DIMENSIONS 32
 #define FEWBITS_MAX_STAGES 8

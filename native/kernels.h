@@ -93,8 +93,18 @@ using Cast = void (*)(In<typename From::Bits> input, Out<typename To::Bits> outp
                       fewbits_tally &tally);
 
 using Histogram = uint32_t[256];
+constexpr int kKeyBits = 12; // of a key that one pass counts
+using KeyCounts = uint64_t[1 << kKeyBits];
+// The keys whose bits above shift + kKeyBits are `prefix`.
+template <class Bits> struct KeyRange {
+    int shift;
+    Bits prefix;
+};
 struct RansEncodeTable; // rans.h
 struct RansDecodeTable;
+struct DitherShape; // dithering.h
+
+struct StepKernels; // steps.h
 
 constexpr size_t kSlack = 8;
 
@@ -123,6 +133,24 @@ struct Kernels {
     // written or read.
     void (*join_bytes)(ConstBytes codes, ConstBytes mask, Bytes joined);
     void (*spread_bytes)(ConstBytes joined, ConstBytes mask, Bytes codes);
+
+    // Selection; select.h has the meaning. Keys are values without the bits outside of `mask`.
+    void (*count_keys)(In<uint32_t> values, uint32_t mask, KeyRange<uint32_t> among,
+                       KeyCounts &counts); // adds to the counts
+    size_t (*gather_keys)(In<uint32_t> values, uint32_t mask, uint32_t threshold, size_t ties,
+                          std::span<uint32_t> places);
+    // The Walsh-Hadamard transform in place, times `scale`; the size is a power of two.
+    void (*hadamard32)(std::span<float> values, float scale);
+    void (*hadamard64)(std::span<double> values, double scale);
+
+    // Dithering of float32. The sum of a piece's terms in a fixed order, and its largest magnitude;
+    // values that are not finite count as 0.
+    void (*norm_terms)(In<uint32_t> values, fewbits_norm norm, double &sum, uint32_t &largest);
+    // Elements that share a scale to packed codes.
+    void (*dither)(In<uint32_t> values, const Stream &stream, float scale, const DitherShape &shape,
+                   Bytes packed, fewbits_tally &tally);
+
+    const StepKernels *steps; // sparse dithering
 
     std::tuple<FormatKernels<Float32>, FormatKernels<Float64>, FormatKernels<Float16>,
                FormatKernels<Bfloat16>>

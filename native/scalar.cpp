@@ -5,9 +5,12 @@
 #include <cmath>
 #include <limits>
 
+#include "dithering.h"
 #include "kernels.h"
 #include "random.h"
 #include "scalar.h"
+#include "select.h"
+#include "steps.h"
 
 namespace fewbits {
 namespace {
@@ -357,6 +360,13 @@ constinit const Kernels scalar_kernels = {
     .spread_bits = CodedScalar::spread_bits,
     .join_bytes = CodedScalar::join_bytes,
     .spread_bytes = CodedScalar::spread_bytes,
+    .count_keys = StagesScalar::count_keys,
+    .gather_keys = StagesScalar::gather_keys,
+    .hadamard32 = StagesScalar::hadamard32,
+    .hadamard64 = StagesScalar::hadamard64,
+    .norm_terms = norm_terms_scalar,
+    .dither = dither_scalar,
+    .steps = &scalar_steps,
     .formats = {format<Float32>, format<Float64>, format<Float16>, format<Bfloat16>},
     .float32_to_float16 = cast<Float32, Float16>,
     .float32_to_bfloat16 = cast<Float32, Bfloat16>,

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from fewbits.errors import DecodeError
 
-ABI = 2
+ABI = 3
 SIMD = ("scalar", "avx2")
 
 Bytes = npt.NDArray[np.uint8]
@@ -24,6 +24,7 @@ Array = npt.NDArray[Any]
 OK, BAD_PADDING, BAD_CODE, BAD_SIGN = 0, 3, 4, 5
 CODED_LENGTHS, CODED_KIND, CODED_SHORT, CODED_LONG = 6, 7, 8, 9
 CODED_TABLE, CODED_STATE, CODED_ESCAPE, CODED_ZERO = 10, 11, 12, 13
+BAD_PLACES = 14
 CODED_LENGTH_SIZE = 3  # bytes before each block of a coded section
 UNFILLED = "the lengths of a coded section's blocks do not fill the section"
 _REFUSED = {
@@ -38,6 +39,7 @@ _REFUSED = {
     CODED_STATE: "a lane of a coded block starts or ends in an impossible state",
     CODED_ESCAPE: "an escaped code has a symbol of its own",
     CODED_ZERO: "a sparse block's mask has a bit for a code that is 0",
+    BAD_PLACES: "a section of places is not one that an encoder writes",
 }
 
 MAX_DIMENSIONS, MAX_STAGES, MAX_SECTIONS, MAX_PARAMETERS = 32, 8, 16, 32
@@ -108,6 +110,33 @@ class Frame(ctypes.Structure):
     parameter: Any
 
 
+class Dithering(ctypes.Structure):
+    """How values are rounded to levels."""
+
+    _fields_ = (
+        ("levels", c_uint32),
+        ("natural", c_uint32),
+        ("block", c_uint64),
+        ("first", c_uint64),
+        ("key", c_uint32 * 4),
+    )
+
+
+class Steps(ctypes.Structure):
+    """How values are rounded to multiples of a step."""
+
+    _fields_ = (
+        ("bound", c_uint32),
+        ("rounding", c_uint16),
+        ("fit", c_uint16),
+        ("run", c_uint64),
+        ("first", c_uint64),
+        ("key", c_uint32 * 4),
+    )
+    bound: int
+    run: int
+
+
 def _load() -> ctypes.CDLL:
     name = {"win32": "fewbits.dll", "darwin": "libfewbits.dylib"}.get(sys.platform, "libfewbits.so")
     path = Path(__file__).with_name(name)
@@ -133,9 +162,38 @@ def _load() -> ctypes.CDLL:
             [c_void_p, c_void_p, c_size_t, c_uint32, c_void_p, c_size_t, POINTER(c_size_t)],
         ),
         "coded_decode": (c_int, [c_void_p, c_size_t, c_uint32, c_void_p, c_void_p, c_size_t]),
+        "norm_terms": (
+            c_int,
+            [c_void_p, c_size_t, c_size_t, c_int, c_void_p, c_void_p, c_size_t],
+        ),
+        "dither": (
+            c_int,
+            [c_void_p, c_size_t, POINTER(Dithering), *([c_void_p, c_size_t] * 2), c_void_p],
+        ),
+        "steps_encode": (
+            c_int,
+            [
+                *(c_void_p, c_size_t, POINTER(Steps), c_void_p, c_void_p, c_size_t),
+                *(c_void_p, c_size_t, POINTER(c_size_t), c_void_p),
+            ],
+        ),
+        "steps_decode": (
+            c_int,
+            [
+                *(c_void_p, c_size_t, POINTER(Steps), c_void_p, c_void_p, c_size_t),
+                *(c_void_p, c_size_t),
+            ],
+        ),
         "encode": (c_int, [c_void_p, c_size_t, POINTER(c_size_t)]),
         "decode": (c_int, [c_void_p, c_size_t, POINTER(c_size_t)]),
         "accumulate": (c_int, [c_void_p, c_size_t, POINTER(c_size_t)]),
+        "select": (c_int, [c_void_p, c_int, c_size_t, c_void_p, c_size_t, POINTER(c_uint64)]),
+        "places_encode": (c_int, [c_void_p, c_size_t, c_uint64, c_void_p, c_size_t]),
+        "places_decode": (c_int, [c_void_p, c_size_t, c_uint64, c_void_p, c_size_t]),
+        "rotate": (
+            c_int,
+            [c_void_p, c_int, c_size_t, c_size_t, c_uint32 * 4, c_int, c_void_p, c_uint64 * 2],
+        ),
         "frame_parse": (c_int, [c_void_p, c_size_t, c_uint64, POINTER(Frame), c_uint64 * 2]),
     }
     for function, (result, arguments) in signatures.items():
@@ -245,6 +303,128 @@ def coded_decode(
         address(data), data.nbytes, bound, address(codes), signs_at, codes.size
     )
     _checked(status)
+
+
+def select(values: Array, dtype: int, k: int) -> tuple[npt.NDArray[np.uint32], int]:
+    """The places of the `k` largest magnitudes, ascending, and how many values are not finite.
+
+    `dtype` 0 is unsigned 32-bit numbers.
+    """
+    places, nonfinite = np.empty(k, np.uint32), c_uint64()
+    arguments = address(values), dtype, values.size, address(places), k, byref(nonfinite)
+    _checked(_core.fewbits_select(*arguments))
+    return places, nonfinite.value
+
+
+def places_encode(places: npt.NDArray[np.uint32], d: int, out: Bytes) -> None:
+    """Range code ascending places below `d` into exactly `out`."""
+    _expect(places, np.uint32)
+    _checked(_core.fewbits_places_encode(address(places), places.size, d, address(out), out.nbytes))
+
+
+def places_decode(data: Bytes, d: int, places: npt.NDArray[np.uint32]) -> None:
+    """The reverse; not every section that it can read is one that `places_encode` writes."""
+    _expect(places, np.uint32)
+    _checked(
+        _core.fewbits_places_decode(address(data), data.nbytes, d, address(places), places.size)
+    )
+
+
+def rotate(
+    values: Array, dtype: int, block: int, key: bytes, out: Array, *, inverse: bool
+) -> tuple[int, int]:
+    """Rotate blocks into `out`; how many values saturated and how many are not finite."""
+    if values.dtype != out.dtype or values.size != out.size:
+        raise RuntimeError(f"cannot rotate {values.size} {values.dtype} to {out.size} {out.dtype}")
+    tally = (c_uint64 * 2)()
+    arguments = dtype, values.size, block, key_words(key), int(inverse), address(out), tally
+    _checked(_core.fewbits_rotate(address(values), *arguments))
+    return int(tally[0]), int(tally[1])
+
+
+def norm_terms(
+    values: npt.NDArray[np.uint32], size: int, norm: int
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.uint32]]:
+    """The sum of each piece's terms, and its largest magnitude's bits, for float32."""
+    _expect(values, np.uint32)
+    pieces = -(-values.size // size)
+    sums, largest = np.empty(pieces, np.float64), np.empty(pieces, np.uint32)
+    status = _core.fewbits_norm_terms(
+        address(values), values.size, size, norm, address(sums), address(largest), pieces
+    )
+    _checked(status)
+    return sums, largest
+
+
+def dither(
+    values: npt.NDArray[np.uint32],
+    how: Dithering,
+    scales: npt.NDArray[np.uint32],
+    packed: Bytes,
+) -> tuple[int, int]:
+    """Round float32 values to levels and pack the codes; how many saturated or are not finite."""
+    _expect(values, np.uint32)
+    _expect(scales, np.uint32)
+    tally = (c_uint64 * 2)()
+    status = _core.fewbits_dither(
+        address(values),
+        values.size,
+        byref(how),
+        address(scales),
+        scales.size,
+        address(packed),
+        packed.nbytes,
+        byref(tally),
+    )
+    _checked(status)
+    return int(tally[0]), int(tally[1])
+
+
+def steps_encode(
+    values: npt.NDArray[np.uint32], how: Steps, scales: npt.NDArray[np.uint32], out: Bytes
+) -> tuple[npt.NDArray[np.float64], int, int]:
+    """Round to multiples of the runs' scales and entropy code them into `out`.
+
+    Returns two sums for each run, how many values are not finite, and the size.
+    """
+    _expect(values, np.uint32)
+    _expect(scales, np.uint32)
+    sums, tally, written = np.empty((scales.size, 2)), (c_uint64 * 2)(), c_size_t()
+    status = _core.fewbits_steps_encode(
+        address(values),
+        values.size,
+        byref(how),
+        address(scales),
+        address(sums),
+        scales.size,
+        address(out),
+        out.nbytes,
+        byref(written),
+        byref(tally),
+    )
+    _checked(status)
+    return sums, int(tally[1]), written.value
+
+
+def steps_decode(
+    data: Bytes, how: Steps, scales: npt.NDArray[np.uint32], values: npt.NDArray[np.uint32]
+) -> npt.NDArray[np.bool_]:
+    """The reverse, into `values`; returns for each run whether a code is not 0."""
+    _expect(values, np.uint32)
+    _expect(scales, np.uint32)
+    some = np.empty(scales.size, np.bool_)
+    status = _core.fewbits_steps_decode(
+        address(data),
+        data.nbytes,
+        byref(how),
+        address(scales),
+        address(some),
+        scales.size,
+        address(values),
+        values.size,
+    )
+    _checked(status)
+    return some
 
 
 def run_units(direction: str, table: Array) -> None:

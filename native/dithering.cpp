@@ -1,0 +1,142 @@
+// Dithering: norms of pieces of a vector and rounding to levels, as
+// src/fewbits/kernels/dithering.py specifies them, for float32. Here the portable kernels and the C
+// interface.
+#include "dithering.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "fewbits.h"
+#include "random.h"
+
+namespace fewbits {
+namespace {
+
+constexpr size_t kPiece = 4096; // elements whose codes are packed at once
+
+struct Rounded {
+    uint32_t lower;
+    uint32_t chance; // of 2^31
+};
+
+Rounded natural_level(float y, const DitherShape &shape) {
+    if (y < shape.lowest()) {
+        const float share = y * shape.inverse_lowest();
+        return {0, static_cast<uint32_t>(share * 2147483648.0f)};
+    }
+    const auto bits = std::bit_cast<uint32_t>(y);
+    return {(bits >> 23) + shape.levels - 127, (bits & 0x7FFFFFu) << 8};
+}
+
+Rounded uniform_level(float y, const DitherShape &shape) {
+    const float place = y * static_cast<float>(shape.levels);
+    const float lower = std::floor(place);
+    return {static_cast<uint32_t>(lower), static_cast<uint32_t>((place - lower) * 2147483648.0f)};
+}
+
+uint16_t code_of(uint32_t bits, float divisor, uint32_t word, const DitherShape &shape,
+                 fewbits_tally &tally) {
+    const uint32_t magnitude = bits & ~Float32::sign;
+    if (magnitude >= Float32::infinity) {
+        ++tally.nonfinite;
+        return static_cast<uint16_t>(2 * shape.levels + 1);
+    }
+    const float y = std::min(std::bit_cast<float>(magnitude) / divisor, 1.0f);
+    const Rounded rounded = shape.natural ? natural_level(y, shape) : uniform_level(y, shape);
+    const uint32_t level = rounded.lower + ((word >> 1) < rounded.chance);
+    const bool negative = (bits & Float32::sign) != 0 && level != 0;
+    return static_cast<uint16_t>(negative ? level + shape.levels : level);
+}
+
+// [start, start + count) of the pieces of `size` elements that share a scale.
+template <class Use> void each_block(size_t total, size_t size, Use use) {
+    for (size_t start = 0, block = 0; start < total; start += size, ++block) {
+        use(start, std::min(size, total - start), block);
+    }
+}
+
+} // namespace
+
+void norm_terms_scalar(In<uint32_t> values, fewbits_norm norm, double &sum, uint32_t &largest) {
+    double lanes[kNormLanes] = {};
+    largest = 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+        uint32_t magnitude = values[i] & ~Float32::sign;
+        magnitude = magnitude >= Float32::infinity ? 0 : magnitude;
+        largest = std::max(largest, magnitude);
+        const double value = std::bit_cast<float>(magnitude);
+        lanes[i % kNormLanes] += norm == FEWBITS_NORM_2 ? value * value : value;
+    }
+    for (size_t half = kNormLanes / 2; half > 0; half /= 2) {
+        for (size_t i = 0; i < half; ++i) {
+            lanes[i] += lanes[i + half];
+        }
+    }
+    sum = lanes[0];
+}
+
+void dither_scalar(In<uint32_t> values, const Stream &stream, float scale, const DitherShape &shape,
+                   Bytes packed, fewbits_tally &tally) {
+    const float divisor = scale > 0.0f ? scale : 1.0f; // all magnitudes are 0 then
+    const int width = shape.width();
+    for (size_t start = 0; start < values.size(); start += kPiece) {
+        const size_t count = std::min(kPiece, values.size() - start);
+        uint16_t codes[kPiece];
+        uint32_t words[kPiece];
+        scalar_kernels.words(stream.from(start), {words, count});
+        for (size_t i = 0; i < count; ++i) {
+            codes[i] = code_of(values[start + i], divisor, words[i], shape, tally);
+        }
+        scalar_kernels.pack({codes, count}, width,
+                            packed.subspan(packed_size(start, width), packed_size(count, width)));
+    }
+}
+
+} // namespace fewbits
+
+extern "C" {
+
+int fewbits_norm_terms(const uint32_t *values, size_t count, size_t size, int norm, double *sums,
+                       uint32_t *largest, size_t pieces) {
+    using namespace fewbits;
+    if (norm < FEWBITS_NORM_1 || norm > FEWBITS_NORM_MAX || size == 0) {
+        return FEWBITS_BAD_ARGUMENT;
+    }
+    if (count > SIZE_MAX / 16 || pieces != (count + size - 1) / size) {
+        return FEWBITS_BAD_SIZE;
+    }
+    const auto all = input<uint32_t>(values, count);
+    each_block(count, size, [&](size_t start, size_t own, size_t piece) {
+        kernels().norm_terms(all.subspan(start, own), static_cast<fewbits_norm>(norm), sums[piece],
+                             largest[piece]);
+    });
+    return FEWBITS_OK;
+}
+
+int fewbits_dither(const uint32_t *values, size_t count, const fewbits_dithering *how,
+                   const uint32_t *scales, size_t blocks, uint8_t *packed, size_t packed_bytes,
+                   fewbits_tally *tally) {
+    using namespace fewbits;
+    const DitherShape shape = {how->levels, how->natural != 0};
+    const bool small = how->levels >= 1 && how->levels <= (shape.natural ? 127u : 32767u);
+    if (!small || how->block == 0 || (blocks > 1 && how->block % 8 != 0)) {
+        return FEWBITS_BAD_ARGUMENT;
+    }
+    const int width = shape.width();
+    if (count > SIZE_MAX / 16 || blocks != (count + how->block - 1) / how->block ||
+        packed_bytes != packed_size(count, width)) {
+        return FEWBITS_BAD_SIZE;
+    }
+    *tally = {0, 0};
+    const auto all = input<uint32_t>(values, count);
+    const auto given = input<uint32_t>(scales, blocks);
+    const Stream stream = {{how->key[0], how->key[1], how->key[2], how->key[3]}, how->first};
+    each_block(count, how->block, [&](size_t start, size_t own, size_t block) {
+        const auto scale = std::bit_cast<float>(static_cast<uint32_t>(given[block]));
+        kernels().dither(all.subspan(start, own), stream.from(start), scale, shape,
+                         {packed + packed_size(start, width), packed_size(own, width)}, *tally);
+    });
+    return FEWBITS_OK;
+}
+}

@@ -1,0 +1,34 @@
+// What the kernels of the dithering operators share.
+#pragma once
+
+#include <bit>
+
+#include "kernels.h"
+
+namespace fewbits {
+
+constexpr size_t kNormLanes = 32; // sums that grow side by side
+
+// Levels above 0, and whether they are powers of two.
+struct DitherShape {
+    uint32_t levels;
+    bool natural;
+
+    int width() const { return std::bit_width(2 * levels + 1); } // bits of a code
+    // The lowest level and its inverse, powers of two.
+    float lowest() const { return std::bit_cast<float>((128 - levels) << 23); }
+    float inverse_lowest() const { return std::bit_cast<float>((126 + levels) << 23); }
+};
+
+void norm_terms_scalar(In<uint32_t> values, fewbits_norm norm, double &sum, uint32_t &largest);
+void dither_scalar(In<uint32_t> values, const Stream &stream, float scale, const DitherShape &shape,
+                   Bytes packed, fewbits_tally &tally);
+
+// In avx2_dithering.cpp.
+struct DitherAvx2 {
+    static void norm_terms(In<uint32_t> values, fewbits_norm norm, double &sum, uint32_t &largest);
+    static void dither(In<uint32_t> values, const Stream &stream, float scale,
+                       const DitherShape &shape, Bytes packed, fewbits_tally &tally);
+};
+
+} // namespace fewbits
