@@ -13,9 +13,10 @@ namespace {
 
 constexpr float kSure = 0.5f - 0x1p-14f;
 
-// A step whose inverse is a normal float32. The products' relative error is then below 2^-22.9: at
-// most 3.3e-5 for codes up to 254, and 4.9e-5 after a dither has been added.
-bool ordinary(const StepRun &run) { return run.step > 0x1p-100f && run.step < 0x1p100f; }
+// A step whose inverse is finite. The products' relative error is below 2^-22.9, at most 3.3e-5 for
+// codes up to 254, and 4.9e-5 after a dither has been added. Inverses of the largest steps are
+// subnormal and less exact, but there the codes are at most 4.
+bool ordinary(const StepRun &run) { return run.step >= 0x1p-126f; }
 
 // Constants of a run, kept in registers or on the stack.
 struct Rounder {

@@ -118,12 +118,15 @@ fewbits_status read_constant(const CodedShape &shape, ConstBytes &data, const Co
     if (code >= shape.bound) {
         return FEWBITS_BAD_CODE;
     }
-    if (shape.wide()) {
+    if (shape.wide() && (codes.small == nullptr || code > kWindow)) {
         std::fill_n(codes.words, codes.count, static_cast<uint16_t>(code));
         std::memset(codes.bytes, code != 0, codes.count);
-    } else {
-        std::memset(codes.bytes, static_cast<int>(code), codes.count);
+        return FEWBITS_OK;
     }
+    if (shape.wide()) {
+        *codes.small = true;
+    }
+    std::memset(codes.bytes, static_cast<int>(code), codes.count);
     return FEWBITS_OK;
 }
 

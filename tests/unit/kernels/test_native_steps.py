@@ -93,10 +93,10 @@ def test_codes_beside_a_change_are_the_references(rounding: str) -> None:
 
 
 @roundings
-@pytest.mark.parametrize("factor", [1e-44, 1e-38, 1e-32, 1e-29, 1e32, 1e36])
+@pytest.mark.parametrize("factor", [1e-44, 1e-38, 4e-38, 1e-29, 1e36, 9e37])
 def test_steps_without_a_normal_inverse(rounding: str, factor: float) -> None:
     x = (gauss(3000).astype(np.float64) * factor).astype(np.float32)
-    step = np.array([max(0.3 * factor, 1.5e-45)])
+    step = np.array([max((3.0 if factor > 1 else 0.3) * factor, 1.5e-45)])
     codes, _ = encoded(x, step, rounding)
     assert np.array_equal(codes, expected(x, step, rounding))
 
@@ -178,7 +178,7 @@ def test_streams_that_cross_a_segment(rounding: str) -> None:
 
 @pytest.mark.parametrize("dither", [None, RNG], ids=["plain", "dithered"])
 @pytest.mark.parametrize("scale", [0.3, 1e-44, 3e38, 1e36, 0.0])
-@pytest.mark.parametrize("large", ["none", "one", "all"])
+@pytest.mark.parametrize("large", ["none", "one", "all", "equal", "equal and small"])
 def test_values_are_the_references(dither: Rng | None, scale: float, large: str) -> None:
     rng = np.random.default_rng(4)
     for n in LENGTHS:
@@ -186,6 +186,8 @@ def test_values_are_the_references(dither: Rng | None, scale: float, large: str)
         if large == "all":  # codes that fit into a window, but not into a byte
             codes = np.where(codes < 0, codes - 300, codes + 300)
         codes[n // 2] = -254 if large == "none" else -300
+        if large.startswith("equal"):  # a constant block
+            codes[:] = 254 if large.endswith("small") else 255
         data = rans.encode(np.abs(codes).astype(np.uint16), BOUND, (codes < 0).astype(np.uint8))
         scales, blocks = np.float32([scale]), Blocks.of(n, 0)
         want, out = np.empty(n, np.uint32), np.empty(n, np.uint32)
