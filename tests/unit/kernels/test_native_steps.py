@@ -150,6 +150,16 @@ def test_sums_are_the_references_to_the_last_bit(block: int) -> None:
         assert np.array_equal(norms, scanned.squares)
 
 
+def test_products_are_summed_in_the_references_order() -> None:
+    """They have so few bits that another order seldom shows."""
+    rng = np.random.default_rng(6)
+    for n in (65_536, 65_507):
+        large = rng.random(n) < 0.9
+        x = np.where(large, rng.uniform(200, 254, n), rng.uniform(0.55, 1, n)).astype(np.float32)
+        codes, found = encoded(x, np.ones(1), "nearest", fit=True)
+        assert found.products[0] == steps.lane_sums((x.astype(np.float64) * codes)[None])[0]
+
+
 @roundings
 def test_streams_that_cross_a_segment(rounding: str) -> None:
     """Random words change their keys at index 2^32."""
