@@ -9,6 +9,7 @@
 #include "avx2.h"
 #include "crc.h"
 #include "dithering.h"
+#include "steps.h"
 
 namespace fewbits {
 namespace {
@@ -205,6 +206,7 @@ constinit const Kernels table = {
     .hadamard64 = StagesAvx2::hadamard64,
     .norm_terms = DitherAvx2::norm_terms,
     .dither = DitherAvx2::dither,
+    .steps = &avx2_steps,
     .formats = {format<Float32>, format<Float64>, format<Float16>, format<Bfloat16>},
     .float32_to_float16 = float32_to_float16,
     .float32_to_bfloat16 = float32_to_bfloat16,

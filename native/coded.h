@@ -26,7 +26,7 @@ struct CodedShape {
 struct CodesIn {
     size_t count;
     const uint8_t *bytes;  // the codes, unless the section is wide
-    const uint16_t *words; // the codes, if it is
+    const uint16_t *words; // the codes, if it is; null if none is above 254: they are bytes then
     const uint8_t *signs;
 };
 struct CodesOut {
@@ -34,6 +34,9 @@ struct CodesOut {
     uint8_t *bytes;  // a wide section needs them too, as scratch
     uint16_t *words; // only if the section is wide
     uint8_t *signs;  // packed_size(count, 1) bytes; signs of zeros are 0
+    // May be null. Set where a wide section's codes are all in `bytes`; `words` are not written
+    // then.
+    bool *small = nullptr;
 };
 
 // Writes a section block by block. `out` has room for the largest size.

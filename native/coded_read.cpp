@@ -118,12 +118,15 @@ fewbits_status read_constant(const CodedShape &shape, ConstBytes &data, const Co
     if (code >= shape.bound) {
         return FEWBITS_BAD_CODE;
     }
-    if (shape.wide()) {
+    if (shape.wide() && (codes.small == nullptr || code > kWindow)) {
         std::fill_n(codes.words, codes.count, static_cast<uint16_t>(code));
         std::memset(codes.bytes, code != 0, codes.count);
-    } else {
-        std::memset(codes.bytes, static_cast<int>(code), codes.count);
+        return FEWBITS_OK;
     }
+    if (shape.wide()) {
+        *codes.small = true;
+    }
+    std::memset(codes.bytes, static_cast<int>(code), codes.count);
     return FEWBITS_OK;
 }
 
@@ -133,6 +136,10 @@ fewbits_status read_escapes(const CodedShape &shape, ConstBytes &data, uint32_t 
                             const CodesOut &codes) {
     const auto escapes = static_cast<size_t>(
         std::count(codes.bytes, codes.bytes + codes.count, static_cast<uint8_t>(kEscape)));
+    if (codes.small != nullptr && base == 1 && escapes == 0) {
+        *codes.small = true; // the symbols are the codes
+        return FEWBITS_OK;
+    }
     const size_t size = packed_size(escapes, shape.width());
     if (data.size() < size) {
         return FEWBITS_CODED_SHORT;

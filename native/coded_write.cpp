@@ -8,8 +8,12 @@
 namespace fewbits {
 namespace {
 
-// More lanes are faster. Each costs about three bytes: one per 512 codes is about one percent.
-int lanes_kind(size_t count) { return std::min(static_cast<int>(std::bit_width(count / 4096)), 3); }
+// More lanes are faster. Each costs about three bytes: one per 512 codes is about one percent, and
+// one per 128 symbols that are not the most frequent three to eight percent.
+int lanes_kind(size_t count, size_t rare) {
+    const size_t most = std::min(count / 4096, rare / 1024);
+    return std::min(static_cast<int>(std::bit_width(most)), 3);
+}
 
 // Bits, the least significant one first.
 class BitWriter {
@@ -108,15 +112,22 @@ uint32_t choose_base(std::span<const uint16_t> codes, uint32_t bound) {
     return best;
 }
 
+// Codes of a wide section may come as bytes if none is above 254: they are the symbols then, and
+// the base is 1, which is what choose_base would find.
+bool in_words(const CodedShape &shape, const CodesIn &codes) {
+    return shape.wide() && codes.words != nullptr;
+}
+
 bool all_equal(const CodedShape &shape, const CodesIn &codes) {
-    const void *const values = shape.wide() ? static_cast<const void *>(codes.words) : codes.bytes;
-    const size_t item = shape.wide() ? 2 : 1;
+    const bool words = in_words(shape, codes);
+    const void *const values = words ? static_cast<const void *>(codes.words) : codes.bytes;
+    const size_t item = words ? 2 : 1;
     const void *const next = static_cast<const uint8_t *>(values) + item;
     return std::memcmp(values, next, item * (codes.count - 1)) == 0; // each equals the one before
 }
 
 uint32_t code_at(const CodedShape &shape, const CodesIn &codes, size_t i) {
-    return shape.wide() ? codes.words[i] : codes.bytes[i];
+    return in_words(shape, codes) ? codes.words[i] : codes.bytes[i];
 }
 
 uint8_t *write_raw(const CodedShape &shape, const CodesIn &codes, uint8_t *to) {
@@ -150,7 +161,8 @@ uint8_t *write_rans(const CodedShape &shape, const CodesIn &codes, ConstBytes sy
     }
     head_end = write_table(frequencies, head_end);
     const size_t head_size = static_cast<size_t>(head_end - head);
-    const int kind = lanes_kind(codes.count);
+    const int kind =
+        lanes_kind(codes.count, codes.count - *std::max_element(histogram, histogram + 256));
     const size_t lanes = size_t{4} << kind;
     const size_t fixed = head_size + 4 * lanes + escapes;
     if (fixed >= raw) {
@@ -220,10 +232,11 @@ uint8_t *write_signs(size_t count, const Mask &mask, const uint8_t *signs, uint8
     return to + size;
 }
 
-// Kind and body of a block in the best of the ways that take all codes alike. A wide block leaves
-// its symbols in `scratch`.
+// Kind and body of a block in the best of the ways that take all codes alike. A block of words
+// leaves its symbols in `scratch`.
 uint8_t *write_alike(const CodedShape &shape, const CodesIn &codes, uint8_t *scratch, uint8_t *to) {
-    const uint8_t *symbols = shape.wide() ? scratch : codes.bytes;
+    const bool words = in_words(shape, codes);
+    const uint8_t *symbols = words ? scratch : codes.bytes;
     uint8_t *end;
     if (all_equal(shape, codes) && packed_size(codes.count, shape.width()) >= 2) {
         const uint32_t code = code_at(shape, codes, 0);
@@ -231,14 +244,11 @@ uint8_t *write_alike(const CodedShape &shape, const CodesIn &codes, uint8_t *scr
         to[1] = static_cast<uint8_t>(code);
         to[2] = static_cast<uint8_t>(code >> 8);
         end = to + 3;
-        if (shape.wide()) {
+        if (words) {
             std::memset(scratch, code != 0, codes.count);
         }
     } else {
-        uint32_t base = 0;
-        if (shape.wide()) {
-            base = write_symbols(shape, codes, scratch);
-        }
+        const uint32_t base = words ? write_symbols(shape, codes, scratch) : 1;
         end = write_rans(shape, codes, {symbols, codes.count}, base, to);
         if (end == nullptr) {
             to[0] = kRaw;
@@ -266,9 +276,9 @@ uint8_t *write_sparse(const CodedShape &shape, const CodesIn &codes, const Mask 
 }
 
 uint8_t *write_block(const CodedShape &shape, const CodesIn &codes, uint8_t *to) {
-    uint8_t scratch[kCodedBlock]; // a wide block's symbols
+    uint8_t scratch[kCodedBlock]; // the symbols of a block of words
     uint8_t *end = write_alike(shape, codes, scratch, to);
-    const Mask mask({shape.wide() ? scratch : codes.bytes, codes.count});
+    const Mask mask({in_words(shape, codes) ? scratch : codes.bytes, codes.count});
     const size_t zeros = codes.count - mask.nonzero;
     if (!shape.wide() && mask.nonzero > 0 && zeros * kSparseShare >= codes.count) {
         uint8_t other[1 + kLengthSize + 1 + kMostPlane + 1 + kCodedBlock];

@@ -137,6 +137,38 @@ FEWBITS_API int fewbits_dither(const uint32_t *values, size_t count, const fewbi
                                const uint32_t *scales, size_t blocks, uint8_t *packed,
                                size_t packed_bytes, fewbits_tally *tally);
 
+/* Sparse dithering of float32 values, by their bits: whole multiples of a step, as one coded
+ * section of signed codes. Runs of values share a scale, the step; codes of a scale that is not
+ * above 0 are 0. */
+enum fewbits_step_rounding {
+    FEWBITS_STEP_STOCHASTIC = 0,
+    FEWBITS_STEP_NEAREST = 1,
+    FEWBITS_STEP_SUBTRACTIVE = 2
+};
+
+typedef struct fewbits_steps {
+    uint32_t bound;    /* of the codes, 2 to 65536 */
+    uint16_t rounding; /* fewbits_step_rounding; decoding asks only whether it is subtractive */
+    uint16_t fit;      /* 1: encoding sums products and squares */
+    uint64_t run;      /* values that share a scale, a power of two from 8 to 65536 */
+    uint64_t first;    /* index of values[0] in the random stream */
+    uint32_t key[4];
+} fewbits_steps;
+
+/* `capacity` is at least fewbits_coded_size. For each run two `sums` are written: of |value| *
+ * |code| in the order that the reference gives, and of squared codes; without `fit`, 0 and whether
+ * a code is not 0. The scales must be large enough for the bound. Values that are not finite have
+ * the code 0 and are counted. */
+FEWBITS_API int fewbits_steps_encode(const uint32_t *values, size_t count, const fewbits_steps *how,
+                                     const uint32_t *scales, double *sums, size_t runs,
+                                     uint8_t *out, size_t capacity, size_t *written,
+                                     fewbits_tally *tally);
+/* The reverse. Any scales are taken: values of a NaN are the quiet NaN. `some` tells for each run
+ * whether a code is not 0. */
+FEWBITS_API int fewbits_steps_decode(const uint8_t *data, size_t size, const fewbits_steps *how,
+                                     const uint32_t *scales, uint8_t *some, size_t runs,
+                                     uint32_t *values, size_t count);
+
 /* One vector, or one chunk of it, and where its sections lie: a table of units of any kinds is one
  * call. Sections have the sizes of the operator's layout, at any address. */
 enum fewbits_kind {

@@ -104,6 +104,8 @@ struct RansEncodeTable; // rans.h
 struct RansDecodeTable;
 struct DitherShape; // dithering.h
 
+struct StepKernels; // steps.h
+
 constexpr size_t kSlack = 8;
 
 struct Kernels {
@@ -147,6 +149,8 @@ struct Kernels {
     // Elements that share a scale to packed codes.
     void (*dither)(In<uint32_t> values, const Stream &stream, float scale, const DitherShape &shape,
                    Bytes packed, fewbits_tally &tally);
+
+    const StepKernels *steps; // sparse dithering
 
     std::tuple<FormatKernels<Float32>, FormatKernels<Float64>, FormatKernels<Float16>,
                FormatKernels<Bfloat16>>

@@ -10,6 +10,7 @@
 #include "random.h"
 #include "scalar.h"
 #include "select.h"
+#include "steps.h"
 
 namespace fewbits {
 namespace {
@@ -365,6 +366,7 @@ constinit const Kernels scalar_kernels = {
     .hadamard64 = StagesScalar::hadamard64,
     .norm_terms = norm_terms_scalar,
     .dither = dither_scalar,
+    .steps = &scalar_steps,
     .formats = {format<Float32>, format<Float64>, format<Float16>, format<Bfloat16>},
     .float32_to_float16 = cast<Float32, Float16>,
     .float32_to_bfloat16 = cast<Float32, Bfloat16>,

@@ -81,12 +81,18 @@ def coded_encode(
         return tally, section[start : start + int(row[0]["sizes"][0])]
 
     written = parallel.run(work, bits.size, threads)
+    size = joined(section, [part for _, part in written])
+    return units.total([tally for tally, _ in written]), size
+
+
+def joined(section: Bytes, parts: list[Bytes]) -> int:
+    """Move parts of a section, in order and each at or behind its place, together at its front."""
     size = 0
-    for _, part in written:
+    for part in parts:
         if _native.address(part) != _native.address(section) + size:
             section[size : size + part.size] = part
         size += part.size
-    return units.total([tally for tally, _ in written]), size
+    return size
 
 
 def coded_decode(section: Bytes, format: Format, out: Bits, *, threads: int = 1) -> Tally:
@@ -180,7 +186,7 @@ def dither(
 def _coded(
     direction: Direction, section: Bytes, format: Format, values: npt.NDArray[Any], threads: int
 ) -> Tally:
-    starts = _block_starts(section, -(-values.size // parallel.GRAIN))
+    starts = block_starts(section, -(-values.size // parallel.GRAIN))
 
     def work(piece: slice) -> Tally:
         first, last = piece.start // parallel.GRAIN, -(-piece.stop // parallel.GRAIN)
@@ -198,7 +204,7 @@ def _coded_row(values: npt.NDArray[Any], format: Format, option: int, section: B
     return table
 
 
-def _block_starts(section: Bytes, blocks: int) -> list[int]:
+def block_starts(section: Bytes, blocks: int) -> list[int]:
     """Where each block of a coded section begins, and where the last one ends.
 
     Judged first and as a whole, so that an error does not depend on the number of threads.

@@ -1,0 +1,146 @@
+// Whole multiples of a step: what the kernels of sparse dithering share. The arithmetic is that of
+// src/fewbits/kernels/steps.py, for float32.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "kernels.h"
+#include "random.h"
+
+namespace fewbits {
+
+// Consecutive values that share a step.
+struct StepRun {
+    In<uint32_t> values;
+    Stream stream; // that of values[0]
+    float step;    // above 0
+    fewbits_step_rounding rounding;
+};
+
+// Sums over a run's codes q and the values x that gave them.
+struct StepSums {
+    double products; // of |x| and |q|, in the order that the reference gives
+    double squares;  // of q; exact in any order
+};
+
+struct StepKernels {
+    // Codes without their signs, one a byte, those above 254 as 255, and a plane of signs; signs of
+    // zeros mean nothing. Returns the largest byte. Values that are not finite are counted, and
+    // have the code 0.
+    uint32_t (*quantise)(const StepRun &run, uint8_t *codes, uint8_t *signs, fewbits_tally &tally);
+    StepSums (*sums)(In<uint32_t> values, const uint8_t *codes);
+    // The reverse; values of the run are written. Zeros have no sign.
+    void (*dequantise)(const StepRun &run, const uint8_t *codes, const uint8_t *signs,
+                       Out<uint32_t> values);
+};
+
+constexpr size_t kSumLanes = 32;     // sums that grow side by side
+constexpr uint32_t kLastSmall = 254; // the last code that has its place in a byte
+
+namespace { // internal linkage: see random.h
+
+// A random word as the middle of its 2^-32th of [-1/2, 1/2). Exact.
+[[maybe_unused]] double dither_of(uint32_t word) {
+    return (static_cast<double>(word) + 0.5) * 0x1p-32 - 0.5;
+}
+
+// The nearest integer, ties to even: in the sum the last bit counts ones.
+[[maybe_unused]] double nearest_integer(double t) { return (t + 0x1.8p52) - 0x1.8p52; }
+
+// The code of a finite value, with its sign; 65536 stands for all that is larger.
+[[maybe_unused]] int32_t step_code(float value, double step, fewbits_step_rounding rounding,
+                                   uint32_t word) {
+    constexpr double most = 65536.0;
+    const double t = std::clamp(static_cast<double>(value) / step, -most, most);
+    if (rounding == FEWBITS_STEP_STOCHASTIC) {
+        const double uniform = (static_cast<double>(word) + 0.5) * 0x1p-32;
+        const auto up = static_cast<int32_t>(std::abs(t) + uniform);
+        return t < 0 ? -up : up;
+    }
+    const bool dithered = rounding == FEWBITS_STEP_SUBTRACTIVE;
+    return static_cast<int32_t>(nearest_integer(dithered ? t + dither_of(word) : t));
+}
+
+// Calls `use(i, code)` for values [first, last) of a run.
+template <class Use>
+void each_code(const StepRun &run, size_t first, size_t last, fewbits_tally &tally, Use use) {
+    const double step = run.step;
+    const bool draws = run.rounding != FEWBITS_STEP_NEAREST;
+    for (size_t i = first; i < last; ++i) {
+        const uint32_t bits = run.values[i];
+        if ((bits & ~Float32::sign) >= Float32::infinity) {
+            ++tally.nonfinite;
+            use(i, 0);
+            continue;
+        }
+        uint32_t word = 0;
+        if (draws) {
+            const uint64_t index = run.stream.first + i;
+            const Segment segment(run.stream.key, static_cast<uint32_t>(index >> 32));
+            word = segment.word(static_cast<uint32_t>(index));
+        }
+        use(i, step_code(std::bit_cast<float>(bits), step, run.rounding, word));
+    }
+}
+
+// Bytes and signs of [first, last); `first` is a multiple of 8.
+[[maybe_unused]] uint32_t quantise_exactly(const StepRun &run, size_t first, size_t last,
+                                           uint8_t *codes, uint8_t *signs, fewbits_tally &tally) {
+    uint32_t largest = 0;
+    std::fill(signs + first / 8, signs + packed_size(last, 1), uint8_t{0});
+    each_code(run, first, last, tally, [&](size_t i, int32_t code) {
+        const uint32_t byte = std::min(static_cast<uint32_t>(std::abs(code)), kLastSmall + 1);
+        largest = std::max(largest, byte);
+        codes[i] = static_cast<uint8_t>(byte);
+        signs[i / 8] = static_cast<uint8_t>(signs[i / 8] | (code < 0) << (i % 8));
+    });
+    return largest;
+}
+
+// The value of a code: one rounding, no -0, and the largest number where it would be infinite.
+[[maybe_unused]] uint32_t step_value(double code, double scale) {
+    constexpr double most = 0x1.fffffep127;
+    const double y = std::clamp(code * scale + 0.0, -most, most);
+    return std::bit_cast<uint32_t>(static_cast<float>(y));
+}
+
+// Values [first, last) of a run, whose `rounding` tells whether a dither is to be taken away.
+template <class Code>
+void dequantise_exactly(const StepRun &run, size_t first, size_t last, const Code *codes,
+                        const uint8_t *signs, Out<uint32_t> values) {
+    for (size_t i = first; i < last; ++i) {
+        double code = codes[i];
+        code = (signs[i / 8] >> (i % 8) & 1) != 0 ? -code : code;
+        if (run.rounding == FEWBITS_STEP_SUBTRACTIVE) {
+            const uint64_t index = run.stream.first + i;
+            const Segment segment(run.stream.key, static_cast<uint32_t>(index >> 32));
+            code -= dither_of(segment.word(static_cast<uint32_t>(index)));
+        }
+        values[i] = step_value(code, run.step);
+    }
+}
+
+template <class Code> StepSums step_sums(In<uint32_t> values, const Code *codes) {
+    double lanes[kSumLanes] = {};
+    uint64_t squares = 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+        const double magnitude = std::bit_cast<float>(values[i] & ~Float32::sign);
+        lanes[i % kSumLanes] += magnitude * codes[i];
+        squares += uint64_t{codes[i]} * codes[i];
+    }
+    for (size_t half = kSumLanes / 2; half > 0; half /= 2) {
+        for (size_t i = 0; i < half; ++i) {
+            lanes[i] += lanes[i + half];
+        }
+    }
+    return {lanes[0], static_cast<double>(squares)};
+}
+
+} // namespace
+
+extern const StepKernels scalar_steps;
+extern const StepKernels avx2_steps; // only where the compiler can make it
+
+} // namespace fewbits
