@@ -8,6 +8,7 @@
 
 #include "avx2.h"
 #include "crc.h"
+#include "spherical.h"
 
 namespace fewbits {
 namespace {
@@ -198,6 +199,8 @@ constinit const Kernels table = {
     .spread_bits = CodedAvx2::spread_bits,
     .join_bytes = CodedAvx2::join_bytes,
     .spread_bytes = CodedAvx2::spread_bytes,
+    .sphere_fill = SphereAvx2::fill,
+    .sphere_next = SphereAvx2::next,
     .formats = {format<Float32>, format<Float64>, format<Float16>, format<Bfloat16>},
     .float32_to_float16 = float32_to_float16,
     .float32_to_bfloat16 = float32_to_bfloat16,

@@ -95,6 +95,7 @@ using Cast = void (*)(In<typename From::Bits> input, Out<typename To::Bits> outp
 using Histogram = uint32_t[256];
 struct RansEncodeTable; // rans.h
 struct RansDecodeTable;
+struct SphereTile; // spherical.h
 
 constexpr size_t kSlack = 8;
 
@@ -123,6 +124,11 @@ struct Kernels {
     // written or read.
     void (*join_bytes)(ConstBytes codes, ConstBytes mask, Bytes joined);
     void (*spread_bytes)(ConstBytes joined, ConstBytes mask, Bytes codes);
+
+    // Random directions from the stream's first word on, with a table of kSphereWays numbers.
+    void (*sphere_fill)(const int16_t *table, const Stream &stream, SphereTile &tile);
+    // The first direction from `from` on whose inner product with a block is above its threshold.
+    size_t (*sphere_next)(const SphereTile &tile, const int32_t *block, size_t from);
 
     std::tuple<FormatKernels<Float32>, FormatKernels<Float64>, FormatKernels<Float16>,
                FormatKernels<Bfloat16>>

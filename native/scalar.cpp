@@ -8,6 +8,7 @@
 #include "kernels.h"
 #include "random.h"
 #include "scalar.h"
+#include "spherical.h"
 
 namespace fewbits {
 namespace {
@@ -357,6 +358,8 @@ constinit const Kernels scalar_kernels = {
     .spread_bits = CodedScalar::spread_bits,
     .join_bytes = CodedScalar::join_bytes,
     .spread_bytes = CodedScalar::spread_bytes,
+    .sphere_fill = SphereScalar::fill,
+    .sphere_next = SphereScalar::next,
     .formats = {format<Float32>, format<Float64>, format<Float16>, format<Bfloat16>},
     .float32_to_float16 = cast<Float32, Float16>,
     .float32_to_bfloat16 = cast<Float32, Bfloat16>,

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from fewbits.coding import bitpack, rans
+from fewbits.coding import bitpack, rans, rice
 from fewbits.errors import DecodeError
 from fewbits.kernels.formats import Format
 
@@ -90,7 +90,7 @@ class Floats(Section):
 class Coded(Section):
     """Codes below `bound`, entropy coded; with signs if `signed`, as integers below 0.
 
-    The only kind whose length depends on its values.
+    Its length depends on its values.
     """
 
     varies: ClassVar[bool] = True
@@ -120,4 +120,37 @@ class Coded(Section):
             raise DecodeError(
                 f"section {self.name!r} has {length} bytes, "
                 f"{self.count} values need {least} to {self.size}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Rice(Section):
+    """At most `count` numbers below `bound`, with the Golomb-Rice code of `parameter` low bits.
+
+    An operator that finds elsewhere how many there are reads with that `count`.
+    """
+
+    varies: ClassVar[bool] = True
+
+    parameter: int
+    bound: int
+
+    @property
+    def size(self) -> int:
+        longest = self.parameter + (self.bound - 1 >> self.parameter) + 1
+        return bitpack.packed_size(self.count, longest)
+
+    def write(self, values: npt.NDArray[np.int64], into: Buffer) -> int:
+        data = rice.encode(values, self.parameter)
+        into[: data.size] = data
+        return data.size
+
+    def read(self, data: Buffer) -> npt.NDArray[np.int64]:
+        return rice.decode(data, self.parameter, self.bound, self.count)
+
+    def check(self, length: int) -> None:
+        if length > self.size:
+            raise DecodeError(
+                f"section {self.name!r} has {length} bytes, "
+                f"{self.count} values need at most {self.size}"
             )
