@@ -12,13 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from fewbits import Operator, Rng, _native
-from fewbits.coding import rans
+from fewbits.coding import rans, rice
+from fewbits.core.vector import Vector
 from fewbits.kernels import reference
 from fewbits.kernels.formats import BFLOAT16, FLOAT16, FLOAT64, FORMATS, Bits, Format
 from fewbits.operators.bfloat16 import Bfloat16
 from fewbits.operators.float16 import Float16
 from fewbits.operators.identity import Identity
 from fewbits.operators.natural import Natural
+from fewbits.operators.spherical import Spherical
 
 Values = npt.NDArray[np.float64]
 Sections = tuple[bytes, ...]
@@ -47,6 +49,21 @@ def coded(bits: Bits, format: Format, rng: Rng | None) -> Sections:
     return (rans.reference_encode(exponents, format.top_code + 1, signs),)
 
 
+def spherical(own: Spherical) -> Callable[[Bits, Format, Rng], Sections]:
+    def sections(bits: Bits, format: Format, rng: Rng) -> Sections:
+        stream = rng.fork("sphere")
+        sent = own.searched(Vector(bits, format), rng, stream, native=False)
+        radii, indices, escapes, key = own.layout(bits.size, format)
+        return (
+            rans.reference_encode(sent.radii.astype(np.uint16), radii.bound),
+            rice.encode(sent.indices, indices.parameter).tobytes(),
+            rans.reference_encode(sent.escapes.astype(np.uint16), escapes.bound),
+            stream.key[: key.count],
+        )
+
+    return sections
+
+
 @dataclass(frozen=True)
 class Case:
     """An operator and what the suite cannot ask it.
@@ -54,7 +71,8 @@ class Case:
     `sections` is what a frame must hold, from the NumPy reference alone. `tight` gives the value
     that, repeated, makes the relative squared error equal to the guarantee's constant up to a
     relative `within`; None where the operator loses nothing on the format. `stochastic` operators
-    give other bytes for other seeds.
+    give other bytes for other seeds. `keeps_signs`: zeros stay zeros and no value changes its sign.
+    `spreads`: a value that is not finite takes all values of its block with it.
     """
 
     operator: Operator
@@ -62,10 +80,19 @@ class Case:
     tight: Callable[[Format], float | None] = lambda format: None
     within: float = 0.01
     stochastic: bool = False
+    keeps_signs: bool = True
+    spreads: bool = False
 
     @property
     def id(self) -> str:
         return self.operator.spec.replace(":", "-").replace("=", "-")
+
+
+def spherical_case(within: float, **fields: object) -> Case:
+    own = Spherical(**fields)
+    section = spherical(own)
+    loose = {"keeps_signs": False, "spreads": True}
+    return Case(own, section, lambda _: 1.25, within=within, stochastic=True, **loose)
 
 
 CASES = (
@@ -80,6 +107,9 @@ CASES = (
     Case(Natural(), natural, lambda format: 4 / 3, within=0.03, stochastic=True),
     Case(Natural("nearest"), lambda bits, format, rng: natural(bits, format, None), lambda _: 1.5),
     Case(Natural(coder="rans"), coded, lambda format: 4 / 3, within=0.03, stochastic=True),
+    # The sure bound is reached at the rim of a cap; on average 0.447 is.
+    spherical_case(within=0.14),
+    spherical_case(within=0.03, scale="unbiased"),
 )
 ROWS = [(case, format) for case in CASES for format in FORMATS]
 ROW_IDS = [f"{case.id}-{format.name}" for case, format in ROWS]

@@ -21,8 +21,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import fewbits
 from cases import DTYPES, array, sealed
 from fewbits import Rng, SaturationWarning, _native
-from fewbits.coding import rans
+from fewbits.coding import rans, rice
 from fewbits.kernels.formats import BY_NAME, Format
+from fewbits.operators.spherical import Spherical
 from fewbits.wire.frame import Header, Parameter, ParameterType, Stage
 
 HERE = Path(__file__).parent
@@ -75,6 +76,24 @@ GOOD = (
     Good("natural/rans-empty", "natural:coder=rans", "float32", (0,), "words 35"),
     Good(
         "natural/rans-nearest", "natural:rounding=nearest,coder=rans", "float32", (99,), "words 37"
+    ),
+    *(
+        Good(f"spherical/{name}", f"spherical{fields}", dtype, shape, recipe)
+        for name, fields, dtype, shape, recipe in (
+            ("float32", "", "float32", (20, 32), "words 70"),
+            ("float64", "", "float64", (100,), "words 71"),
+            ("float16-corners", "", "float16", (200,), "corners 72"),
+            ("bfloat16-nonfinite", ":block=4", "bfloat16", (50,), "nonfinite 73"),
+            ("float64-corners", "", "float64", (60,), "corners 74"),
+            ("mmse", ":alpha=0.25,block=7,scale=mmse", "float32", (90,), "words 75"),
+            ("mmse-short", ":scale=mmse", "float16", (1,), "words 76"),
+            ("unbiased", ":scale=unbiased", "float32", (9, 9), "words 77"),
+            ("unbiased-large", ":alpha=0.9,block=40,scale=unbiased", "bfloat16", (250,), "words 78"),
+            ("fine", ":alpha=0.01,block=3", "float64", (64,), "words 79"),
+            ("sparse", "", "float32", (900,), "sparse 80"),
+            ("scalar", "", "float32", (), "words 81"),
+            ("empty", "", "float32", (0, 4), "words 82"),
+        )
     ),
     Good("identity/float32-corners", "identity", "float32", (40,), "corners 15"),
     Good("identity/float64-nonfinite", "identity", "float64", (5,), "nonfinite 16"),
@@ -176,6 +195,24 @@ def _coded(block: bytes, format: str = "float32", count: int = 4) -> bytes:
     section = len(block).to_bytes(3, "little") + block
     stage = Stage(4, (Parameter(1, ParameterType.CHOICE, 1),))
     return sealed(Header(BY_NAME[format], (count,), (stage,), (len(section),)).encode() + section)
+
+
+def _spherical(
+    radii: list[int], indices: bytes, escapes: list[int] | None = None, key: int = 16
+) -> bytes:
+    """A frame of sixteen values for each radius."""
+    values = np.array(escapes or [0] * 16 * len(radii), np.uint16)
+    format = BY_NAME["float32"]
+    bounds = [section.bound for section in Spherical().layout(16 * len(radii), format)]
+    sections = (
+        rans.encode(np.array(radii, np.uint16), bounds[0]),
+        indices,
+        rans.encode(values, bounds[2]),
+        bytes(key),
+    )
+    lengths = tuple(map(len, sections))
+    header = Header(format, (16 * len(radii),), (Stage(8),), lengths)
+    return sealed(header.encode() + b"".join(sections))
 
 
 def _even(symbol: int) -> bytes:
@@ -339,7 +376,36 @@ def bad() -> dict[str, Bad]:
         "coded-padding": Bad(_coded(b"\x01\x7f\0\x10"), decode, padding),
         "coded-sign-on-nan": Bad(_coded(b"\x01\xff\0\x01"), decode, sign),
     }
-    return {**structure, **stages, **sections, **coded}
+    index = rice.encode(np.array([7]), 10).tobytes()
+    escaped = rice.encode(np.array([32 << 10]), 10).tobytes()
+    lone = "values of an escaped block are missing, or others are there"
+    alpha = (Parameter(0, ParameterType.FLOAT, 0.001),)
+    directions = {
+        "rice-cut": Bad(_spherical([1200, 1200], index), decode, rice.CUT),
+        "rice-left": Bad(_spherical([1200], index + b"\0"), decode, rice.LEFT),
+        "rice-index-of-zeros": Bad(_spherical([0], index), decode, rice.LEFT),
+        "rice-bound": Bad(
+            _spherical([1200], rice.encode(np.array([33 << 10]), 10).tobytes()), decode, rice.LARGE
+        ),
+        "rice-long": Bad(
+            _spherical([1200], bytes(7)),
+            decode,
+            "section 'indices' has 7 bytes, 1 values need at most 6",
+        ),
+        "spherical-escape": Bad(_spherical([1200], escaped), decode, lone),
+        "spherical-no-escape": Bad(_spherical([1200], index, [1] * 16), decode, lone),
+        "spherical-key": Bad(
+            _spherical([1200], index, key=15),
+            decode,
+            "section 'key' has 15 bytes, 16 values need 16",
+        ),
+        "spherical-alpha": Bad(
+            sealed(Header(BY_NAME["float32"], (0,), (Stage(8, alpha),), (0,) * 4).encode()),
+            decode,
+            "the header's parameters make no sense: alpha must be from 0.01 to 0.99, got 0.001",
+        ),
+    }
+    return {**structure, **stages, **sections, **coded, **directions}
 
 
 def entry(name: str, case: Bad) -> str:

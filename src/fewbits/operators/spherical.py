@@ -76,6 +76,9 @@ LARGEST_PARAMETER = 22  # of the Rice code: four million directions for a block
 QUOTIENTS = 32  # the search ends after this many times 2^r directions
 _CHUNK = 8  # groups that are handled together
 _SLOP = 2.0**-40  # far above the rounding errors of float64
+# Rounding to a format with unit u moves a result y of a block x in the promised range by at most
+# u (|y| + |x|): the second term is for subnormal results. |y| is below 9/8 |x| unless unbiased.
+_ROUNDING = 2.25
 
 
 class Sent(NamedTuple):
@@ -220,13 +223,12 @@ class Spherical(Operator):
         r"""The least product with a direction of length 1; infinite where there is none.
 
         With a radius of $g \|x\|$ and cosine $c$ the error of `strict` is
-        $g^2 \rho^2 - 2 g \rho c + 1$; rounding with unit $u$ moves the result by less than
-        $3 u \|x\|$.
+        $g^2 \rho^2 - 2 g \rho c + 1$, and the rounding of the result takes some room.
         """
         cosine = np.full(norms.size, math.sqrt(1 - self.alpha))
         if self.scale == "strict":
             unit = 2.0 ** -(format.mantissa + 1)
-            room = math.sqrt(self.alpha) - 3 * unit - _SLOP
+            room = math.sqrt(self.alpha) - _ROUNDING * unit - _SLOP
             with np.errstate(divide="ignore", invalid="ignore"):
                 ratio = factors / norms * cosine
                 cosine = (1 - room * room + ratio * ratio) / (2 * ratio)
@@ -319,12 +321,12 @@ class Spherical(Operator):
         if self.scale == "strict":
             return Guarantee(alpha=self.alpha, sure=True, bits=bits, low=low)
         mean, step = caps.mean_cosine(self.alpha, size), 2.0 ** -self._radius_bits(d)
-        unit = 2.0 ** -(format.mantissa + 1)  # of the rounding of results, up to 3 |x| of it
+        unit = 2.0 ** -(format.mantissa + 1)
         if self.scale == "mmse":
             error = 1 - mean**2 * (1 - step**2 / 4)
-            return Guarantee(alpha=(math.sqrt(error) + 3 * unit) ** 2, bits=bits, low=low)
+            return Guarantee(alpha=(math.sqrt(error) + _ROUNDING * unit) ** 2, bits=bits, low=low)
         error = (1 + step**2 / (4 * (1 + step))) / mean**2 - 1
-        most = (math.sqrt(error) + (3 + error) * unit) ** 2
+        most = (math.sqrt(error) + (1 + math.sqrt(1 + error)) * unit) ** 2
         return Guarantee(omega=most, bits=bits, low=low)
 
     def _rho(self, size: int) -> float:
