@@ -14,6 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # an isolated Python leaves it out
 from coded_by_hand import Bytes, coded, need
+from spherical_by_hand import Spherical, spherical
 
 MAX_DIMENSIONS, MAX_STAGES, MAX_SECTIONS, MAX_PARAMETERS = 32, 8, 16, 32
 MAX_ELEMENTS, CHECKSUM_SIZE = 2**28, 4
@@ -71,6 +72,7 @@ FLOAT32, FLOAT64 = Format("float32", 8, 23), Format("float64", 11, 52)
 FLOAT16, BFLOAT16 = Format("float16", 5, 10), Format("bfloat16", 8, 7)
 FORMATS = {1: FLOAT32, 2: FLOAT64, 3: FLOAT16, 4: BFLOAT16}
 
+NAMES = {1: "identity", 2: "float16", 3: "bfloat16", 4: "natural", 8: "spherical"}
 Parameters = dict[int, tuple[int, int]]  # number -> type, value
 
 
@@ -138,7 +140,7 @@ def floats(section: bytes, format: Format, count: int) -> list[int]:
     return Reader(section + bytes(CHECKSUM_SIZE)).numbers(count, format.size)
 
 
-def cast(sections: list[bytes], sent: Format, format: Format, count: int) -> list[int]:
+def cast(sections: list[bytes], format: Format, count: int, sent: Format) -> list[int]:
     """Sections 5.1 and 5.2."""
     need(len(sections) == 1, "wrong number of sections")
     values = floats(sections[0], sent, count)
@@ -167,20 +169,21 @@ def decode(data: bytes) -> tuple[str, Format, list[int], list[int]]:
     format, nonfinite, shape, stages, sections = parse(data)
     need(len(stages) == 1, "no stage operator exists in this version")
     ((code, parameters),) = stages
-    need(code in (1, 2, 3, 4), "unknown operator")
-    spec, count = ["identity", "float16", "bfloat16", "natural"][code - 1], math.prod(shape)
-    names = {0: "rounding=nearest", 1: "coder=rans"} if code == 4 else {}
-    need(parameters.keys() <= names.keys(), "unknown parameter")
-    need(all(own == (1, 1) for own in parameters.values()), "unknown type or choice")
-    spec += ":" * bool(parameters) + ",".join(names[number] for number in parameters)
-    sent = {1: format, 2: FLOAT16, 3: BFLOAT16}.get(code)
-    if sent:
-        bits = cast(sections, sent, format, count)
+    need(code in NAMES, "unknown operator")
+    count = math.prod(shape)
+    if code == 8:
+        own = Spherical(parameters, FLOAT64)
+        text, bits = own.text, spherical(own, sections, format, count)
     else:
-        bits = natural(sections, format, count, 1 in parameters)
+        names = {0: "rounding=nearest", 1: "coder=rans"} if code == 4 else {}
+        known = all(n in names and own == (1, 1) for n, own in parameters.items())
+        need(known, "unknown parameter, type or choice")
+        text = ",".join(names[number] for number in parameters)
+        sent, own = {1: format, 2: FLOAT16, 3: BFLOAT16}.get(code), (sections, format, count)
+        bits = cast(*own, sent) if sent else natural(*own, 1 in parameters)
     some = any(value & format.infinity == format.infinity for value in bits)
     need(some == nonfinite, "the flag for values that are not finite is wrong")
-    return spec, format, shape, bits
+    return NAMES[code] + ":" * bool(text) + text, format, shape, bits
 
 
 def main() -> None:

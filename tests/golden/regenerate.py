@@ -95,6 +95,10 @@ GOOD = (
             ("empty", "", "float32", (0, 4), "words 82"),
         )
     ),
+    # One block in 5 million has no direction among the first 256; this seed has one.
+    Good(
+        "spherical/escape", "spherical:alpha=0.22,block=3", "float32", (3072,), "words 83", seed=1182
+    ),
     Good("identity/float32-corners", "identity", "float32", (40,), "corners 15"),
     Good("identity/float64-nonfinite", "identity", "float64", (5,), "nonfinite 16"),
     Good("identity/float16-cube", "identity", "float16", (3, 1, 4), "words 17"),

@@ -29,6 +29,8 @@ SPECS = (
     "natural",
     "natural:rounding=nearest",
     "natural:coder=rans",
+    "spherical",
+    "spherical:alpha=0.25,block=7,scale=unbiased",
 )
 
 
@@ -73,7 +75,8 @@ def changed(frame: bytes, at: int, *values: int) -> bytes:
 
 def test_every_example_has_a_test() -> None:
     training = {"ddp.py", "ddp_grad_scaler.py", "ddp_lightning.py"}
-    known = {"coded_by_hand.py", "decode_by_hand.py", "vector_to_bytes.py"} | training
+    second = {"coded_by_hand.py", "decode_by_hand.py", "spherical_by_hand.py"}
+    known = {"vector_to_bytes.py"} | second | training
     assert {path.name for path in EXAMPLES.glob("*.py")} == known
 
 
@@ -82,7 +85,7 @@ def test_vector_to_bytes_prints_the_sizes() -> None:
     assert shown.startswith("4,000,000 bytes became 1,125,033\n")
 
 
-@pytest.mark.parametrize("name", ["coded_by_hand.py", "decode_by_hand.py"])
+@pytest.mark.parametrize("name", ["coded_by_hand.py", "decode_by_hand.py", "spherical_by_hand.py"])
 def test_the_second_decoder_has_files_of_at_most_200_lines_and_few_imports(name: str) -> None:
     text = (EXAMPLES / name).read_text()
     imports = [line for line in text.splitlines() if line.startswith(("import ", "from "))]
