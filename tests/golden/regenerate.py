@@ -88,7 +88,13 @@ GOOD = (
             ("mmse", ":alpha=0.25,block=7,scale=mmse", "float32", (90,), "words 75"),
             ("mmse-short", ":scale=mmse", "float16", (1,), "words 76"),
             ("unbiased", ":scale=unbiased", "float32", (9, 9), "words 77"),
-            ("unbiased-large", ":alpha=0.9,block=40,scale=unbiased", "bfloat16", (250,), "words 78"),
+            (
+                "unbiased-large",
+                ":alpha=0.9,block=40,scale=unbiased",
+                "bfloat16",
+                (250,),
+                "words 78",
+            ),
             ("fine", ":alpha=0.01,block=3", "float64", (64,), "words 79"),
             ("sparse", "", "float32", (900,), "sparse 80"),
             ("scalar", "", "float32", (), "words 81"),
@@ -97,7 +103,12 @@ GOOD = (
     ),
     # One block in 5 million has no direction among the first 256; this seed has one.
     Good(
-        "spherical/escape", "spherical:alpha=0.22,block=3", "float32", (3072,), "words 83", seed=1182
+        "spherical/escape",
+        "spherical:alpha=0.22,block=3",
+        "float32",
+        (3072,),
+        "words 83",
+        seed=1182,
     ),
     Good("identity/float32-corners", "identity", "float32", (40,), "corners 15"),
     Good("identity/float64-nonfinite", "identity", "float64", (5,), "nonfinite 16"),

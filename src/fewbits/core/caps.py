@@ -27,7 +27,7 @@ def _series(alpha: float, size: int) -> float:
 
 @lru_cache(256)
 def mean_cosine(alpha: float, size: int) -> float:
-    """The mean cosine $m$ over a cap: 1 for numbers, $\\sqrt{1 - \\alpha}$ in high dimensions."""
+    r"""The mean cosine $m$ over a cap: 1 for numbers, $\sqrt{1 - \alpha}$ in high dimensions."""
     return 1 / (math.sqrt(1 - alpha) * _series(alpha, size)) if size > 1 else 1.0
 
 

@@ -71,8 +71,9 @@ def in_order(terms: Floats) -> Floats:
 
 
 def signs(rng: Rng, first: int, count: int) -> npt.NDArray[np.int8]:
-    """1 or -1 for elements `first` to `first + count - 1`: a bit each of the stream's second half,
-    the lowest bit of a word first.
+    """1 or -1 for elements `first` to `first + count - 1`.
+
+    Each is a bit of the stream's second half, the lowest bit of a word first.
     """
     start, stop = first // 32, -(-(first + count) // 32)
     words = rng.words(SIGNS + start, stop - start).astype("<u4")
@@ -86,20 +87,22 @@ def directions(rng: Rng, groups: Integers, places: Integers, size: int) -> npt.N
     low = places[:, None] * words + np.arange(words)
     drawn = rng.at(groups.astype(np.uint32)[:, None], low.astype(np.uint32))
     halves = np.ascontiguousarray(drawn.astype("<u4")).view("<u2")
-    return normal_table()[halves[:, :size]]
+    found: npt.NDArray[np.int16] = normal_table()[halves[:, :size]]
+    return found
 
 
 def lengths(vectors: npt.NDArray[np.int16]) -> Floats:
     """The norms of directions: roots of whole numbers."""
     wide = vectors.astype(np.int32)
-    return np.sqrt((wide * wide).sum(axis=1, dtype=np.int64).astype(np.float64))
+    roots: Floats = np.sqrt((wide * wide).sum(axis=1, dtype=np.int64).astype(np.float64))
+    return roots
 
 
 def first_in_cap(rng: Rng, group: int, values: Floats, need: Floats, limit: int) -> Integers:
     r"""For each block $x$ the first $t$ below `limit` with $\langle v_t, x \rangle \ge c \|v_t\|$.
 
-    $c$ is the block's entry of `need`, infinite for blocks without a direction. The blocks are those
-    from group `group` on. `NONE` where there is no such $t$.
+    $c$ is the block's entry of `need`, infinite for blocks without a direction. The blocks are
+    those from group `group` on. `NONE` where there is no such $t$.
     """
     found = np.full(len(values), NONE, np.int64)
     for start in range(0, len(values), GROUP):
@@ -139,5 +142,3 @@ def search(
     )
     _native.first_in_cap(normal_table(), task, values, padded, need, found)
     return found.astype(np.int64)
-
-
