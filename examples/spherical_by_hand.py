@@ -71,7 +71,8 @@ class Spherical:
                 need(0 < value < 3, "unknown choice, or a default is spelled out")
                 self.scale = SCALES[value]
                 text.append(f"scale={self.scale}")
-        rice_parameter(self.alpha, self.block)
+        most = QUOTIENTS << rice_parameter(self.alpha, self.block)
+        need(most * ((self.block + 1) // 2) <= 1 << 32, "caps are too small")
         self.text = ",".join(text)
 
     def resolve(self, count: int, format: Any) -> None:

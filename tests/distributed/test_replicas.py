@@ -18,6 +18,7 @@ OPERATORS = (
     "natural",
     "natural:rounding=nearest",
     "natural:coder=rans",
+    "spherical",
 )
 RUNS = [(worker, scheme) for worker in OPERATORS for scheme in ("sharded", "star", "gather")]
 

@@ -130,7 +130,9 @@ class Spherical(Operator):
         if not 2 <= self.block <= spherical.LARGEST_BLOCK:
             raise SpecError(f"block must be from 2 to {spherical.LARGEST_BLOCK}, got {self.block}")
         chance = caps.probability(self.alpha, self.block)
-        if caps.rice_parameter(chance, LARGEST_PARAMETER) is None:
+        parameter = caps.rice_parameter(chance, LARGEST_PARAMETER)
+        words = (self.block + 1) // 2  # of a direction; a group has 2^32
+        if parameter is None or QUOTIENTS * words << parameter > 1 << 32:
             raise SpecError(
                 f"alpha={self.alpha} with block={self.block} needs "
                 f"{1 / chance if chance else math.inf:.2g} directions for every block, "
