@@ -17,6 +17,7 @@ from coded_by_hand import coded, need, packed
 from dithering_by_hand import DITHERED, dithered
 from formats_by_hand import BFLOAT16, FLOAT16, FLOAT64, FORMATS, Format, Parameters
 from sparse_by_hand import SPARSE, sparse_dithering
+from spherical_by_hand import SPHERICAL, spherical
 from stages_by_hand import STAGES
 
 MAX_DIMENSIONS, MAX_STAGES, MAX_SECTIONS, MAX_PARAMETERS = 32, 8, 16, 32
@@ -96,7 +97,7 @@ def floats(section: bytes, format: Format, count: int) -> list[int]:
     return Reader(section + bytes(CHECKSUM_SIZE)).numbers(count, format.size)
 
 
-def cast(sections: list[bytes], sent: Format, format: Format, count: int) -> list[int]:
+def cast(sections: list[bytes], format: Format, count: int, sent: Format) -> list[int]:
     """Sections 5.1 and 5.2."""
     need(len(sections) == 1, "wrong number of sections")
     values = floats(sections[0], sent, count)
@@ -124,11 +125,13 @@ def natural(sections: list[bytes], format: Format, count: int, entropy: bool) ->
 def operator(
     code: int, parameters: Parameters, sections: list[bytes], format: Format, count: int
 ) -> tuple[str, list[int]]:
-    """Sections 5.1 to 5.7: spec and the bits of every value."""
+    """Sections 5.1 to 5.8: spec and the bits of every value."""
     if code in DITHERED:
         return dithered(code, parameters, sections, format, count)
     if code == SPARSE:
         return sparse_dithering(parameters, sections, format, count)
+    if code == SPHERICAL:
+        return spherical(parameters, sections, format, count)
     need(code in (1, 2, 3, 4), "unknown operator, or a stage without one after it")
     spec = ["identity", "float16", "bfloat16", "natural"][code - 1]
     names = {0: "rounding=nearest", 1: "coder=rans"} if code == 4 else {}

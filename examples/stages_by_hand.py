@@ -1,4 +1,4 @@
-"""Section 5.8 of docs/format.md: stages, which come before an operator.
+"""Section 5.9 of docs/format.md: stages, which come before an operator.
 
 A function of `STAGES` reads a stage's parameters for `d` values. It gives the stage's spec, how
 values are joined with what the stage has sent, the number of its sections, and how many values it
@@ -86,7 +86,7 @@ def write_gaps(gaps: list[int], d: int) -> bytes:
 
 
 def top_k(parameters: Parameters, _format: Format, d: int) -> Read:
-    """Section 5.8.1."""
+    """Section 5.9.1."""
     spec, k = fraction(parameters, "top-k", d)
     n = min(k, d - k)
 
@@ -109,7 +109,7 @@ def top_k(parameters: Parameters, _format: Format, d: int) -> Read:
 
 
 def rand_k(parameters: Parameters, _format: Format, d: int) -> Read:
-    """Section 5.8.2."""
+    """Section 5.9.2."""
     spec, k = fraction(parameters, "rand-k", d)
 
     def join(sections: list[bytes], bits: list[int], d: int) -> list[int]:
@@ -144,7 +144,7 @@ def turned_back(values: list[float], work: Format) -> list[float]:
 
 
 def hadamard(parameters: Parameters, format: Format, d: int) -> Read:
-    """Section 5.8.3."""
+    """Section 5.9.3."""
     need(parameters.keys() <= {0, 1}, "unknown parameter")
     kind, block = parameters.get(0, (2, 4096))
     whole = 2 <= block <= 65536 and block.bit_count() == 1

@@ -9,6 +9,7 @@
 #include "avx2.h"
 #include "crc.h"
 #include "dithering.h"
+#include "spherical.h"
 #include "steps.h"
 
 namespace fewbits {
@@ -207,6 +208,8 @@ constinit const Kernels table = {
     .norm_terms = DitherAvx2::norm_terms,
     .dither = DitherAvx2::dither,
     .steps = &avx2_steps,
+    .sphere_fill = SphereAvx2::fill,
+    .sphere_next = SphereAvx2::next,
     .formats = {format<Float32>, format<Float64>, format<Float16>, format<Bfloat16>},
     .float32_to_float16 = float32_to_float16,
     .float32_to_bfloat16 = float32_to_bfloat16,

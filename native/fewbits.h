@@ -111,6 +111,25 @@ FEWBITS_API int fewbits_coded_encode(const uint16_t *codes, const uint8_t *signs
 FEWBITS_API int fewbits_coded_decode(const uint8_t *data, size_t size, uint32_t bound,
                                      uint16_t *codes, uint8_t *signs, size_t count);
 
+/* The search of the spherical operator: for each block x of `size` values the first t < limit with
+ * <v_t, x> >= need |v_t|, where v_t is direction t of the block's group (1024 blocks; the first has
+ * the number `group`); -1 if there is none or `need` is not finite. `table` has 65536 entries.
+ * `rounded` holds the blocks as integers, padded with a 0 to an even size, so that no direction in
+ * a cap has a rounded inner product of slope * |v_t| or less; inner products must fit into 32 bits.
+ */
+typedef struct fewbits_sphere {
+    uint32_t key[4]; /* the random stream */
+    uint32_t group;
+    uint32_t size;  /* 1 to 1024 */
+    uint32_t limit; /* a power of two, 8 to 2^30; times half the size at most 2^32 */
+    uint32_t reserved;
+    double slope;
+} fewbits_sphere;
+
+FEWBITS_API int fewbits_first_in_cap(const int16_t *table, const fewbits_sphere *task,
+                                     const double *values, const int16_t *rounded,
+                                     const double *need, int32_t *found, size_t blocks);
+
 /* What a pass over the values met. */
 typedef struct fewbits_tally {
     uint64_t saturated; /* finite values above the largest representable one, replaced by it */

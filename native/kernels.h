@@ -105,6 +105,7 @@ struct RansDecodeTable;
 struct DitherShape; // dithering.h
 
 struct StepKernels; // steps.h
+struct SphereTile;  // spherical.h
 
 constexpr size_t kSlack = 8;
 
@@ -151,6 +152,11 @@ struct Kernels {
                    Bytes packed, fewbits_tally &tally);
 
     const StepKernels *steps; // sparse dithering
+
+    // Random directions from the stream's first word on, with a table of kSphereWays numbers.
+    void (*sphere_fill)(const int16_t *table, const Stream &stream, SphereTile &tile);
+    // The first direction from `from` on whose inner product with a block is above its threshold.
+    size_t (*sphere_next)(const SphereTile &tile, const int32_t *block, size_t from);
 
     std::tuple<FormatKernels<Float32>, FormatKernels<Float64>, FormatKernels<Float16>,
                FormatKernels<Bfloat16>>

@@ -10,6 +10,7 @@
 #include "random.h"
 #include "scalar.h"
 #include "select.h"
+#include "spherical.h"
 #include "steps.h"
 
 namespace fewbits {
@@ -367,6 +368,8 @@ constinit const Kernels scalar_kernels = {
     .norm_terms = norm_terms_scalar,
     .dither = dither_scalar,
     .steps = &scalar_steps,
+    .sphere_fill = SphereScalar::fill,
+    .sphere_next = SphereScalar::next,
     .formats = {format<Float32>, format<Float64>, format<Float16>, format<Bfloat16>},
     .float32_to_float16 = cast<Float32, Float16>,
     .float32_to_bfloat16 = cast<Float32, Bfloat16>,

@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fewbits import Operator, Rng, _native
-from fewbits.coding import enumerative, rans, subsets
+from fewbits.coding import enumerative, rans, rice, subsets
 from fewbits.core.composition import Composed
 from fewbits.core.dithering import Dithering
 from fewbits.core.named import Named
+from fewbits.core.vector import Vector
 from fewbits.kernels import dithering, reference, rotation
 from fewbits.kernels.formats import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, FORMATS, Bits, Format
 from fewbits.operators.bfloat16 import Bfloat16
@@ -29,6 +30,7 @@ from fewbits.operators.natural_dithering import NaturalDithering
 from fewbits.operators.rand_k import RandK
 from fewbits.operators.sign import Sign
 from fewbits.operators.sparse_dithering import SparseDithering
+from fewbits.operators.spherical import Spherical
 from fewbits.operators.standard_dithering import StandardDithering
 from fewbits.operators.top_k import TopK
 
@@ -242,6 +244,21 @@ def nearby(number: float, scale: Format, *, up: bool) -> float:
     return min(float(above if up or below < scale.smallest_normal else below), largest)
 
 
+def spherical(own: Spherical) -> Callable[[Bits, Format, Rng], Sections]:
+    def sections(bits: Bits, format: Format, rng: Rng) -> Sections:
+        stream = rng.fork("sphere")
+        sent = own.searched(Vector(bits, format), rng, stream, native=False)
+        radii, indices, escapes, key = own.layout(bits.size, format)
+        return (
+            rans.reference_encode(sent.radii.astype(np.uint16), radii.bound),
+            rice.encode(sent.indices, indices.parameter).tobytes(),
+            rans.reference_encode(sent.escapes.astype(np.uint16), escapes.bound),
+            stream.key[: key.count],
+        )
+
+    return sections
+
+
 @dataclass(frozen=True)
 class Case:
     """An operator and what the suite cannot ask it.
@@ -305,6 +322,13 @@ def sparse(within: float = 0.15, formats: tuple[Format, ...] = FORMATS, **fields
         carries="block",
         formats=formats,
     )
+
+
+def spherical_case(within: float, **fields: object) -> Case:
+    own = Spherical(**fields)
+    section = spherical(own)
+    loose = {"keeps_signs": False, "carries": "block"}
+    return Case(own, section, lambda _: 1.25, within=within, stochastic=True, **loose)
 
 
 CASES = (
@@ -382,6 +406,9 @@ CASES = (
     ),  # scales of 63 bits
     sparse(nu=1 / 4, rounding="subtractive", within=0.05),
     sparse(nu=1 / 9, block=1000, formats=(FLOAT32,)),
+    # The sure bound is reached at the rim of a cap; on average 0.447 is.
+    spherical_case(within=0.14),
+    spherical_case(within=0.03, scale="unbiased"),
 )
 ROWS = [(case, format) for case in CASES for format in case.formats]
 ROW_IDS = [f"{case.id}-{format.name}" for case, format in ROWS]

@@ -6,7 +6,18 @@ what a number means is for `fewbits.kernels` to know.
 
 import ctypes
 import sys
-from ctypes import POINTER, byref, c_int, c_size_t, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
+from ctypes import (
+    POINTER,
+    byref,
+    c_double,
+    c_int,
+    c_size_t,
+    c_uint8,
+    c_uint16,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +133,20 @@ class Dithering(ctypes.Structure):
     )
 
 
+class Sphere(ctypes.Structure):
+    """A search for directions: the stream, the first group, the blocks' size, and two bounds."""
+
+    _fields_ = (
+        ("key", c_uint8 * 16),
+        ("group", c_uint32),
+        ("size", c_uint32),
+        ("limit", c_uint32),
+        ("reserved", c_uint32),
+        ("slope", c_double),
+    )
+    size: int
+
+
 def _load() -> ctypes.CDLL:
     name = {"win32": "fewbits.dll", "darwin": "libfewbits.dylib"}.get(sys.platform, "libfewbits.so")
     path = Path(__file__).with_name(name)
@@ -155,6 +180,7 @@ def _load() -> ctypes.CDLL:
             c_int,
             [c_void_p, c_size_t, POINTER(Dithering), *([c_void_p, c_size_t] * 2), c_void_p],
         ),
+        "first_in_cap": (c_int, [c_void_p, POINTER(Sphere), *[c_void_p] * 4, c_size_t]),
         "encode": (c_int, [c_void_p, c_size_t, POINTER(c_size_t)]),
         "decode": (c_int, [c_void_p, c_size_t, POINTER(c_size_t)]),
         "accumulate": (c_int, [c_void_p, c_size_t, POINTER(c_size_t)]),
@@ -349,6 +375,28 @@ def dither(
     )
     _checked(status)
     return int(tally[0]), int(tally[1])
+
+
+def first_in_cap(
+    table: npt.NDArray[np.int16],
+    task: Sphere,
+    values: npt.NDArray[np.float64],
+    rounded: npt.NDArray[np.int16],
+    need: npt.NDArray[np.float64],
+    found: npt.NDArray[np.int32],
+) -> None:
+    """The first direction in the cap of every block, a row of `values`; -1 without one."""
+    for array, dtype in ((table, np.int16), (values, np.float64), (rounded, np.int16)):
+        _expect(array, dtype)
+    _expect(need, np.float64)
+    _expect(found, np.int32)
+    blocks, size = need.size, task.size
+    if (table.size, values.size) != (1 << 16, blocks * size) or found.size != blocks:
+        raise RuntimeError(f"{values.size} values are not {blocks} blocks of {size}")
+    if rounded.size != blocks * (size + size % 2):
+        raise RuntimeError(f"{rounded.size} integers are not {blocks} padded blocks of {size}")
+    arrays = (address(array) for array in (values, rounded, need, found))
+    _checked(_core.fewbits_first_in_cap(address(table), byref(task), *arrays, blocks))
 
 
 def run_units(direction: str, table: Array) -> None:

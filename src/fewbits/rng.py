@@ -70,8 +70,12 @@ class Rng:
     def words(self, first: int, count: int) -> npt.NDArray[np.uint32]:
         """Words `first` to `first + count - 1`: the specification that every native table meets."""
         index = np.uint64(first) + np.arange(count, dtype=np.uint64)
-        low = index.astype(np.uint32)
-        high = (index >> np.uint64(32)).astype(np.uint32)
+        return self.at((index >> np.uint64(32)).astype(np.uint32), index.astype(np.uint32))
+
+    def at(
+        self, high: npt.NDArray[np.uint32], low: npt.NDArray[np.uint32]
+    ) -> npt.NDArray[np.uint32]:
+        """The words with these indices, given in halves of 32 bits."""
         k0, k1, k2, k3 = np.frombuffer(self.key, dtype="<u4").astype(np.uint32)
         with np.errstate(over="ignore"):
             key_0 = k0 + _mix(high * STEP + k2)

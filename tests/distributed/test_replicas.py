@@ -20,6 +20,7 @@ OPERATORS = (
     "natural",
     "natural:rounding=nearest",
     "natural:coder=rans",
+    "spherical",
 )
 # With OPERATORS: every operator, every stage, and every way in which one of them can draw or scale.
 OTHERS = (

@@ -21,8 +21,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import fewbits
 from cases import DTYPES, array, sealed
 from fewbits import Rng, SaturationWarning, _native
-from fewbits.coding import enumerative, rans, subsets
+from fewbits.coding import enumerative, rans, rice, subsets
 from fewbits.kernels.formats import BY_NAME, Format
+from fewbits.operators.spherical import Spherical
 from fewbits.wire.frame import Header, Parameter, ParameterType, Stage
 
 HERE = Path(__file__).parent
@@ -142,6 +143,39 @@ GOOD = (
             ),
             ("dithered", "nu=0.25,rounding=subtractive", "bfloat16", (64,), "corners 64"),
         )
+    ),
+    *(
+        Good(f"spherical/{name}", f"spherical{fields}", dtype, shape, recipe)
+        for name, fields, dtype, shape, recipe in (
+            ("float32", "", "float32", (20, 32), "words 70"),
+            ("float64", "", "float64", (100,), "words 71"),
+            ("float16-corners", "", "float16", (200,), "corners 72"),
+            ("bfloat16-nonfinite", ":block=4", "bfloat16", (50,), "nonfinite 73"),
+            ("float64-corners", "", "float64", (60,), "corners 74"),
+            ("mmse", ":alpha=0.25,block=7,scale=mmse", "float32", (90,), "words 75"),
+            ("mmse-short", ":scale=mmse", "float16", (1,), "words 76"),
+            ("unbiased", ":scale=unbiased", "float32", (9, 9), "words 77"),
+            (
+                "unbiased-large",
+                ":alpha=0.9,block=40,scale=unbiased",
+                "bfloat16",
+                (250,),
+                "words 78",
+            ),
+            ("fine", ":alpha=0.01,block=3", "float64", (64,), "words 79"),
+            ("sparse", "", "float32", (900,), "sparse 80"),
+            ("scalar", "", "float32", (), "words 81"),
+            ("empty", "", "float32", (0, 4), "words 82"),
+        )
+    ),
+    # One block in 5 million has no direction among the first 256; this seed has one.
+    Good(
+        "spherical/escape",
+        "spherical:alpha=0.22,block=3",
+        "float32",
+        (3072,),
+        "words 83",
+        seed=1182,
     ),
     Good("identity/float32-corners", "identity", "float32", (40,), "corners 15"),
     Good("identity/float64-nonfinite", "identity", "float64", (5,), "nonfinite 16"),
@@ -305,6 +339,24 @@ def _stream(stream: bytes, count: int = 4) -> bytes:
     """A frame of `sparse-dithering:coder=paper`."""
     stage = Stage(7, (Parameter(2, ParameterType.CHOICE, 1),))
     return sealed(Header(BY_NAME["float32"], (count,), (stage,), (len(stream),)).encode() + stream)
+
+
+def _spherical(
+    radii: list[int], indices: bytes, escapes: list[int] | None = None, key: int = 16
+) -> bytes:
+    """A frame of sixteen values for each radius."""
+    values = np.array(escapes or [0] * 16 * len(radii), np.uint16)
+    format = BY_NAME["float32"]
+    bounds = [section.bound for section in Spherical().layout(16 * len(radii), format)]
+    sections = (
+        rans.encode(np.array(radii, np.uint16), bounds[0]),
+        indices,
+        rans.encode(values, bounds[2]),
+        bytes(key),
+    )
+    lengths = tuple(map(len, sections))
+    header = Header(format, (16 * len(radii),), (Stage(8),), lengths)
+    return sealed(header.encode() + b"".join(sections))
 
 
 def _even(symbol: int) -> bytes:
@@ -569,7 +621,37 @@ def bad() -> dict[str, Bad]:
             "got 4097: use coder=rans, or block=4096",
         ),
     }
-    return {**structure, **stages, **sections, **coded, **composed, **dithered, **sparse}
+    index = rice.encode(np.array([7]), 10).tobytes()
+    escaped = rice.encode(np.array([32 << 10]), 10).tobytes()
+    lone = "values of an escaped block are missing, or others are there"
+    alpha = (Parameter(0, ParameterType.FLOAT, 0.001),)
+    directions = {
+        "rice-cut": Bad(_spherical([1200, 1200], index), decode, rice.CUT),
+        "rice-left": Bad(_spherical([1200], index + b"\0"), decode, rice.LEFT),
+        "rice-index-of-zeros": Bad(_spherical([0], index), decode, rice.LEFT),
+        "rice-bound": Bad(
+            _spherical([1200], rice.encode(np.array([33 << 10]), 10).tobytes()), decode, rice.LARGE
+        ),
+        "rice-long": Bad(
+            _spherical([1200], bytes(7)),
+            decode,
+            "section 'indices' has 7 bytes, 1 values need at most 6",
+        ),
+        "spherical-escape": Bad(_spherical([1200], escaped), decode, lone),
+        "spherical-no-escape": Bad(_spherical([1200], index, [1] * 16), decode, lone),
+        "spherical-key": Bad(
+            _spherical([1200], index, key=15),
+            decode,
+            "section 'key' has 15 bytes, 16 values need 16",
+        ),
+        "spherical-alpha": Bad(
+            sealed(Header(BY_NAME["float32"], (0,), (Stage(8, alpha),), (0,) * 4).encode()),
+            decode,
+            "the header's parameters make no sense: alpha must be from 0.01 to 0.99, got 0.001",
+        ),
+    }
+    earlier = {**structure, **stages, **sections, **coded}
+    return {**earlier, **composed, **dithered, **sparse, **directions}
 
 
 def entry(name: str, case: Bad) -> str:

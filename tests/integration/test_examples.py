@@ -22,7 +22,7 @@ EXAMPLES = ROOT / "examples"
 DECODER = EXAMPLES / "decode_by_hand.py"
 GOOD = ROOT / "tests" / "golden" / "good"
 BAD = ROOT / "tests" / "golden" / "bad"
-BY_HAND = ("coded", "decode", "dithering", "formats", "random", "sparse", "stages")
+BY_HAND = ("coded", "decode", "dithering", "formats", "random", "sparse", "spherical", "stages")
 PLAIN = (
     "identity",
     "float16",
@@ -30,6 +30,8 @@ PLAIN = (
     "natural",
     "natural:rounding=nearest",
     "natural:coder=rans",
+    "spherical",
+    "spherical:alpha=0.25,block=7,scale=unbiased",
 )
 SPECS = (
     *PLAIN,

@@ -26,6 +26,7 @@ class Tally(NamedTuple):
 
     saturated: int = 0
     nonfinite: int = 0
+    escaped: int = 0  # blocks that were sent in their operator's second way
 
 
 def new_table(rows: int) -> Table:
@@ -60,4 +61,4 @@ def tally(table: Table) -> Tally:
 
 def total(tallies: Sequence[Tally]) -> Tally:
     """What several passes met together."""
-    return Tally(sum(t.saturated for t in tallies), sum(t.nonfinite for t in tallies))
+    return Tally(*(sum(counts) for counts in zip(*tallies, strict=True)))

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from fewbits.coding import bitpack, enumerative, rans
+from fewbits.coding import bitpack, enumerative, rans, rice
 from fewbits.errors import DecodeError
 from fewbits.kernels.formats import Format
 
@@ -164,3 +164,36 @@ class Enumerated(Section):
 
     def check(self, length: int) -> None:
         """Every length is possible: `read` finds where the bits must end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rice(Section):
+    """At most `count` numbers below `bound`, with the Golomb-Rice code of `parameter` low bits.
+
+    An operator that finds elsewhere how many there are reads with that `count`.
+    """
+
+    varies: ClassVar[bool] = True
+
+    parameter: int
+    bound: int
+
+    @property
+    def size(self) -> int:
+        longest = self.parameter + (self.bound - 1 >> self.parameter) + 1
+        return bitpack.packed_size(self.count, longest)
+
+    def write(self, values: npt.NDArray[np.int64], into: Buffer) -> int:
+        data = rice.encode(values, self.parameter)
+        into[: data.size] = data
+        return data.size
+
+    def read(self, data: Buffer) -> npt.NDArray[np.int64]:
+        return rice.decode(data, self.parameter, self.bound, self.count)
+
+    def check(self, length: int) -> None:
+        if length > self.size:
+            raise DecodeError(
+                f"section {self.name!r} has {length} bytes, "
+                f"{self.count} values need at most {self.size}"
+            )

@@ -509,7 +509,7 @@ def test_coded_units_decode_to_what_packed_ones_do(
         values = mixed_bits(format, n, seed=n, rare=0.004)
         result = reference.natural(values, format, None if rounding else RNG, 5)
         section, tally = coded(values, format, _native.CODED + rounding)
-        assert tally == (result.saturated, result.nonfinite)
+        assert tally[:2] == (result.saturated, result.nonfinite)
         signs = result.signs.astype(np.uint8)
         if n <= 5000:
             assert section.tobytes() == rans.reference_encode(

@@ -143,9 +143,11 @@ def test_ranks_and_steps_draw_independently() -> None:
 
 
 @EVERY
-@pytest.mark.parametrize("worker", ["natural", "identity", "float16", "bfloat16", *SPARSE])
 @pytest.mark.parametrize(
-    "master", ["natural", "identity", "natural:rounding=nearest", "float16", *SPARSE]
+    "worker", ["natural", "identity", "float16", "bfloat16", "spherical", *SPARSE]
+)
+@pytest.mark.parametrize(
+    "master", ["natural", "identity", "natural:rounding=nearest", "float16", "spherical", *SPARSE]
 )
 def test_operators_of_both_directions_differ_freely(scheme: str, worker: str, master: str) -> None:
     result = same_everywhere(reduced(scheme, 3, units(worker=worker, master=master)))

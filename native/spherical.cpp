@@ -1,0 +1,154 @@
+// The search for the first random direction in a cap around each block, and its portable kernels.
+//
+// Inner products are computed in integers with blocks that were rounded to 16 bits, which is exact
+// and fast. They only sort directions out: a direction that passes is asked the exact question, in
+// floats and in a fixed order, so the answer does not depend on the table of kernels.
+#include "spherical.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+namespace fewbits {
+namespace {
+
+int32_t pair(int16_t low, int16_t high) {
+    return static_cast<int32_t>(static_cast<uint32_t>(static_cast<uint16_t>(low)) |
+                                static_cast<uint32_t>(static_cast<uint16_t>(high)) << 16);
+}
+int32_t low(int32_t pair) { return static_cast<int16_t>(pair & 0xFFFF); }
+int32_t high(int32_t pair) { return pair >> 16; }
+
+struct Search {
+    const int16_t *table;
+    const fewbits_sphere &task;
+    const double *values;
+    const int16_t *rounded;
+    const double *need;
+
+    size_t width() const { return (task.size + 1) / 2; }
+
+    // The square of a direction's length: coordinates of the padding are 0.
+    static int64_t square(const SphereTile &tile, size_t at) {
+        int64_t sum = 0;
+        for (size_t j = 0; j < tile.width; ++j) {
+            const int32_t own = tile.pairs[j * tile.count + at];
+            sum += int64_t{low(own)} * low(own) + int64_t{high(own)} * high(own);
+        }
+        return sum;
+    }
+
+    void make(uint64_t group, uint64_t first, SphereTile &tile) const {
+        Stream stream{{task.key[0], task.key[1], task.key[2], task.key[3]}, 0};
+        stream.first = group << 32 | first * tile.width;
+        kernels().sphere_fill(table, stream, tile);
+        if (task.size % 2 != 0) {
+            int32_t *last = tile.pairs + (tile.width - 1) * tile.count;
+            for (size_t t = 0; t < tile.count; ++t) {
+                last[t] &= 0xFFFF;
+            }
+        }
+        for (size_t t = 0; t < tile.count; ++t) {
+            const double length = std::sqrt(static_cast<double>(square(tile, t)));
+            const double need = std::clamp(std::floor(task.slope * length), -2e9, 2e9);
+            tile.need[t] = static_cast<int32_t>(need);
+        }
+    }
+
+    bool inside(const SphereTile &tile, size_t at, size_t block) const {
+        const double *own = values + block * task.size;
+        double product = 0;
+        for (size_t i = 0; i < task.size; ++i) {
+            const int32_t both = tile.pairs[i / 2 * tile.count + at];
+            product += own[i] * static_cast<double>(i % 2 == 0 ? low(both) : high(both));
+        }
+        return product >= need[block] * std::sqrt(static_cast<double>(square(tile, at)));
+    }
+
+    // The first direction of the tile that is in the block's cap, or the number of directions.
+    size_t first(const SphereTile &tile, size_t block) const {
+        int32_t own[kSphereLargest / 2];
+        std::memcpy(own, rounded + block * 2 * tile.width, tile.width * sizeof(int32_t));
+        size_t at = kernels().sphere_next(tile, own, 0);
+        while (at < tile.count && !inside(tile, at, block)) {
+            at = kernels().sphere_next(tile, own, at + 1);
+        }
+        return at;
+    }
+
+    void group(uint64_t number, size_t begin, size_t end, int32_t *found) const {
+        uint16_t left[kSphereGroup];
+        size_t count = 0;
+        for (size_t block = begin; block < end; ++block) {
+            found[block] = -1;
+            if (std::isfinite(need[block])) {
+                left[count++] = static_cast<uint16_t>(block - begin);
+            }
+        }
+        SphereTile tile;
+        tile.width = width();
+        tile.count =
+            std::min({kSphereTile, std::bit_floor(kSpherePairs / tile.width), size_t{task.limit}});
+        for (uint64_t start = 0; start < task.limit && count > 0; start += tile.count) {
+            make(task.group + number, start, tile);
+            size_t kept = 0;
+            for (size_t i = 0; i < count; ++i) {
+                const size_t at = first(tile, begin + left[i]);
+                if (at < tile.count) {
+                    found[begin + left[i]] = static_cast<int32_t>(start + at);
+                } else {
+                    left[kept++] = left[i];
+                }
+            }
+            count = kept;
+        }
+    }
+};
+
+} // namespace
+
+void SphereScalar::fill(const int16_t *table, const Stream &stream, SphereTile &tile) {
+    const Segment segment(stream.key, static_cast<uint32_t>(stream.first >> 32));
+    auto index = static_cast<uint32_t>(stream.first);
+    for (size_t t = 0; t < tile.count; ++t) {
+        for (size_t j = 0; j < tile.width; ++j) {
+            const uint32_t word = segment.word(index++);
+            tile.pairs[j * tile.count + t] = pair(table[word & 0xFFFF], table[word >> 16]);
+        }
+    }
+}
+
+size_t SphereScalar::next(const SphereTile &tile, const int32_t *block, size_t from) {
+    for (size_t t = from; t < tile.count; ++t) {
+        int32_t product = 0;
+        for (size_t j = 0; j < tile.width; ++j) {
+            const int32_t own = tile.pairs[j * tile.count + t];
+            product += low(own) * low(block[j]) + high(own) * high(block[j]);
+        }
+        if (product > tile.need[t]) {
+            return t;
+        }
+    }
+    return tile.count;
+}
+
+} // namespace fewbits
+
+using namespace fewbits;
+
+extern "C" int fewbits_first_in_cap(const int16_t *table, const fewbits_sphere *task,
+                                    const double *values, const int16_t *rounded,
+                                    const double *need, int32_t *found, size_t blocks) {
+    const size_t width = (size_t{task->size} + 1) / 2;
+    const bool whole = task->limit >= 8 && std::has_single_bit(task->limit);
+    if (task->size < 1 || task->size > kSphereLargest || !whole || task->limit > 1u << 30 ||
+        uint64_t{task->limit} * width > uint64_t{1} << 32) {
+        return FEWBITS_BAD_ARGUMENT;
+    }
+    const Search search{table, *task, values, rounded, need};
+    for (size_t begin = 0; begin < blocks; begin += kSphereGroup) {
+        search.group(begin / kSphereGroup, begin, std::min(begin + kSphereGroup, blocks), found);
+    }
+    return FEWBITS_OK;
+}
