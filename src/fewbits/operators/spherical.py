@@ -37,12 +37,12 @@ nearest, or with `unbiased` at random. Such blocks are counted as `escaped`.
 **What is random.** Directions come from a key of 16 bytes in the frame, which is drawn for the
 message and tells nothing about the seed. They are whole numbers from a table of 65,536 normal
 quantiles, whose variance is that of the normal law up to $2 \cdot 10^{-5}$ and whose kurtosis is
-2.9992. So directions are uniform, and `unbiased` is unbiased, up to about $10^{-4}$; `strict` does
-not depend on it. Groups of 1024 blocks share their directions, after a random sign for each value.
-Every block by itself has the law above, and blocks of different groups are independent. Blocks of
-one group are not: the smaller $1 / P$ is, and the more alike the blocks are, the more often two of
-them get the same direction. That changes no expectation of a vector's error. It does change how
-fast a mean over equal blocks of one message settles.
+2.9992. Judging by these, directions are uniform, and `unbiased` is unbiased, up to about $10^{-4}$;
+`strict` does not depend on it. Groups of 1024 blocks share their directions, after a random sign
+for each value. Every block by itself has the law above, and blocks of different groups are
+independent. Blocks of one group are not: the smaller $1 / P$ is, and the more alike the blocks are,
+the more often two of them get the same direction. That changes no expectation of a vector's error.
+It does change how fast a mean over equal blocks of one message settles.
 
 **When to use it.** As a yardstick, or where the sure bound counts in every block. On Gaussian
 vectors entropy-coded rounding is as good at practical block sizes, and on vectors with large
