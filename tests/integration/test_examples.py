@@ -129,7 +129,7 @@ def test_the_second_decoder_gives_the_librarys_bits(spec: str, dtype: str) -> No
     assert raw == fewbits.decompress(frame).tobytes()
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if not spec.startswith("spherical:")])
 def test_both_decoders_accept_the_same_damaged_frames(spec: str) -> None:
     """Every byte of a frame takes every value, behind a checksum that is right again."""
     pytest.importorskip("ml_dtypes")
