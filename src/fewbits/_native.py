@@ -35,6 +35,7 @@ Array = npt.NDArray[Any]
 OK, BAD_PADDING, BAD_CODE, BAD_SIGN = 0, 3, 4, 5
 CODED_LENGTHS, CODED_KIND, CODED_SHORT, CODED_LONG = 6, 7, 8, 9
 CODED_TABLE, CODED_STATE, CODED_ESCAPE, CODED_ZERO = 10, 11, 12, 13
+BAD_PLACES = 14
 CODED_LENGTH_SIZE = 3  # bytes before each block of a coded section
 UNFILLED = "the lengths of a coded section's blocks do not fill the section"
 _REFUSED = {
@@ -49,6 +50,7 @@ _REFUSED = {
     CODED_STATE: "a lane of a coded block starts or ends in an impossible state",
     CODED_ESCAPE: "an escaped code has a symbol of its own",
     CODED_ZERO: "a sparse block's mask has a bit for a code that is 0",
+    BAD_PLACES: "a section of places is not one that an encoder writes",
 }
 
 MAX_DIMENSIONS, MAX_STAGES, MAX_SECTIONS, MAX_PARAMETERS = 32, 8, 16, 32
