@@ -144,8 +144,8 @@ def test_sums_are_the_references_to_the_last_bit(block: int) -> None:
         scanned = steps.scan(x.view(np.uint32), FLOAT32, blocks)
         with np.errstate(invalid="ignore"):
             own = found.products / found.squares
-        best = steps.best_scales(x.view(np.uint32), FLOAT32, blocks, scanned, codes)
-        assert np.array_equal(own, best, equal_nan=True)
+        fitting = steps.fit(x.view(np.uint32), FLOAT32, blocks, scanned, codes)
+        assert np.array_equal(own, fitting.best, equal_nan=True)
         norms = native_steps.squared_norms(x.view(np.uint32), blocks)
         assert np.array_equal(norms, scanned.squares)
 
@@ -221,6 +221,7 @@ SPECS = [
         (
             ("nearest", "norm"),
             ("nearest", "least-squares"),
+            ("nearest", "matched"),
             ("stochastic", "norm"),
             ("subtractive", "norm"),
         ),
