@@ -15,6 +15,7 @@ from fewbits.errors import SpecError
 from fewbits.registry import operator
 
 SMALL = 16_384
+EXACT = "exact"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +59,17 @@ class ByName:
 
     rules: Mapping[str, str | Operator] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """A bad spec is refused here, not when a tensor first matches its pattern."""
+        for spec in self.rules.values():
+            if spec != EXACT:
+                operator(spec)
+
     def __call__(self, name: str, shape: tuple[int, ...]) -> Operator | Exact | None:
         """The operator of the first matching rule."""
         for pattern, spec in self.rules.items():
             if fnmatchcase(name, pattern):
-                return Exact("named") if spec == "exact" else operator(spec)
+                return Exact("named") if spec == EXACT else operator(spec)
         return None
 
 
@@ -87,7 +94,7 @@ def choose(policy: Policy, name: str, shape: tuple[int, ...], otherwise: Operato
     if choice is None:
         return otherwise
     if isinstance(choice, str):
-        return Exact("policy") if choice == "exact" else operator(choice)
+        return Exact("policy") if choice == EXACT else operator(choice)
     if isinstance(choice, Operator | Exact):
         return choice
     kind = type(choice).__name__

@@ -350,7 +350,8 @@ def several(world: World, *, together: bool) -> None:
 
 def again(world: World, *, how: str, group: Sequence[int] | None = None) -> None:
     """Training that is interrupted by `close`: then the same state goes on, or a new model with a
-    new state comes; `never` does not interrupt. `group` trains on these ranks only.
+    new state comes; `never` does not interrupt, and `twice` attaches once more, which is refused.
+    `group` trains on these ranks only.
     """
     world.join()
     chosen = dist.new_group(group) if group is not None else None
@@ -359,7 +360,11 @@ def again(world: World, *, how: str, group: Sequence[int] | None = None) -> None
         net = built("net", "float32", process_group=chosen)
         state = attach(net)
         for step in range(4):
-            if step == 2 and how != "never":
+            if step == 2 and how == "twice":
+                with contextlib.suppress(RuntimeError):
+                    attach(net)
+                    raise AssertionError("a second hook was taken")
+            elif step == 2 and how != "never":
                 state.close()
                 if how == "new":
                     net = DistributedDataParallel(net.module, process_group=chosen)

@@ -215,13 +215,13 @@ def test_closing_ends_and_attaching_begins_anew(
 ) -> None:
     world = 2 if group is None else 3
     finals = {}
-    for how in ("never", "same", "new"):
+    for how in ("never", "same", "new", "twice"):
         results = launcher.results("again", world, how=how, group=group)
         members = [results[rank] for rank in group or range(world)]
         assert len({result["final"][0] for result in members}) == 1
         assert {result["threads"] for result in members} == {1}
         finals[how] = members[0]["final"]
-    assert finals["same"] == finals["never"] != finals["new"]
+    assert finals["same"] == finals["twice"] == finals["never"] != finals["new"]
 
 
 @pytest.mark.parametrize("close", [True, False])

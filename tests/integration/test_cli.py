@@ -361,9 +361,19 @@ def test_a_bad_option_is_one_line(
     assert expected in refused("compress", gradient, *arguments)
 
 
-@pytest.mark.parametrize("where", ["no/such/place", "."])
+@pytest.mark.parametrize("where", ["no/such/place", ".", "not-a-directory/"])
 def test_a_bad_place_for_the_result_is_one_line(gradient: Path, tmp_path: Path, where: str) -> None:
-    assert "directory" in refused("compress", gradient, tmp_path / where)
+    assert "directory" in refused("compress", gradient, f"{tmp_path}/{where}")
+    assert not (tmp_path / "not-a-directory").exists()
+
+
+def test_the_result_may_be_named_after_the_options(gradient: Path, tmp_path: Path) -> None:
+    frame, back = tmp_path / "frame", tmp_path / "back.npy"
+    fewbits_command("compress", gradient, "--seed", 7, frame)
+    assert frame.read_bytes() == fewbits.compress(np.load(gradient), "natural", seed=7)
+    fewbits_command("decompress", frame, "--force", back)
+    assert back.exists()
+    assert "unrecognized" in refused("compress", gradient, "--seed", 7, frame, "more")
 
 
 def huge_frame(elements: int) -> bytes:

@@ -79,3 +79,8 @@ def test_policies_are_values() -> None:
     assert Default() == Default(SMALL)
     assert ByName({"a": "exact"}) == ByName({"a": "exact"}) != ByName({"a": "natural"})
     assert Chain((Default(),)) == Chain((Default(),))
+
+
+def test_a_bad_spec_is_refused_before_a_tensor_matches() -> None:
+    with pytest.raises(SpecError, match="naturl"):
+        ByName({"no such tensor": "naturl"})

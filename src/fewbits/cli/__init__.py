@@ -1,5 +1,6 @@
 """The `fewbits` command: `main` finds the command, and turns errors into one line and a code."""
 
+import argparse
 import contextlib
 import os
 import sys
@@ -46,7 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     parser = _parser()
     try:
-        options = parser.parse_args(bench.with_suite(arguments))
+        options, rest = parser.parse_known_args(bench.with_suite(arguments))
+        _place(rest, options, parser)
     except SystemExit as done:  # --help and --version
         return int(done.code or 0)
     if options.command is None:
@@ -54,6 +56,14 @@ def _run(arguments: list[str]) -> int:
         return BAD_INPUT
     options.run(options)
     return 0
+
+
+def _place(rest: list[str], options: argparse.Namespace, parser: Parser) -> None:
+    """Give OUT what stands after an option: argparse fills OUT together with IN or never."""
+    if len(rest) == 1 and not rest[0].startswith("-") and getattr(options, "output", "") is None:
+        options.output = rest.pop()
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
 
 
 def _parser() -> Parser:

@@ -44,7 +44,7 @@ class Output:
                 )
             return cls(text, None)
         path = Path(os.path.realpath(text))  # a link stays, what it points to is replaced
-        if path.is_dir():
+        if path.is_dir() or text.endswith(os.sep):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), text)
         if path.is_file() and not force:
             raise SpecError(f"{text} exists: name another file, or pass --force to replace it")

@@ -267,7 +267,11 @@ def attach(
         process_group=model.process_group,
     )
     compression.start()
-    model.register_comm_hook(compression, hook)
+    try:
+        model.register_comm_hook(compression, hook)
+    except Exception:  # the model has a hook already, on this rank and on all others
+        compression.close()
+        raise
     return compression
 
 

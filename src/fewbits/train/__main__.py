@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         options = parser.parse_args(arguments)
         if "RANK" in os.environ:
-            return _worker(options)
+            _worker(options)
         compare.check_report(options.report)
         document, failure = compare.run(settings.from_options(options))
     except KeyboardInterrupt:
@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0 if failure is None else _complain(str(failure), FAILED)
 
 
-def _worker(options: argparse.Namespace) -> int:
+def _worker(options: argparse.Namespace) -> NoReturn:
     try:
         chosen = settings.from_options(options, workers=int(os.environ["WORLD_SIZE"]))
         compare.check_report(options.report)
@@ -59,7 +59,10 @@ def _worker(options: argparse.Namespace) -> int:
         _leave(str(error), BAD_INPUT)
     except Exception as error:  # whatever it is, the user gets one line
         _leave(" ".join(f"{type(error).__name__}: {error}".split()), FAILED)
-    return 0
+    # At once here too: ranks leave one after the other, and gloo's threads see the first ones'
+    # sockets close while the interpreter tears down what they use, which has ended in SIGABRT.
+    sys.stdout.flush()
+    os._exit(0)
 
 
 def _work(chosen: Settings, options: argparse.Namespace) -> None:

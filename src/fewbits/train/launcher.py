@@ -73,13 +73,14 @@ class Rank:
         """What to raise for a process that has failed."""
         code = self.process.wait()
         lines = self._errors.read_text(errors="replace").split("\n")
-        last = next((line.strip() for line in reversed(lines) if line.strip()), "no message")
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
         last = last.removeprefix("fewbits: ")
         if code == BAD_INPUT:
             return SpecError(last)
         if code < 0:
-            return PeerError(f"rank {self.rank} was ended by {_signal_name(-code)}")
-        return PeerError(f"rank {self.rank} failed: {last}")
+            why = f": {last}" if last else ""
+            return PeerError(f"rank {self.rank} was ended by {_signal_name(-code)}{why}")
+        return PeerError(f"rank {self.rank} failed: {last or 'no message'}")
 
     def end(self) -> None:
         """Kill what still runs and free the pipes."""

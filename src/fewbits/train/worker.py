@@ -26,7 +26,9 @@ def work(settings: Settings, dataset: Dataset, emit: Emit) -> list[dict[str, Any
         trial.close()
         if trial.rank == 0:
             emit(ended[-1])
-    dist.destroy_process_group()
+    # Not destroyed: gloo's threads may abort the process where other ranks leave meanwhile, as DDP
+    # still holds the group. All results are known here, so no rank needs another one any more.
+    dist.barrier()
     return ended
 
 
