@@ -192,3 +192,12 @@ def test_structures_have_the_size_that_c_gives_them() -> None:
     assert ctypes.sizeof(_native.Parameter) == 19
     frame = 8 + 2 * 8 + 8 * 32 + 8 + 8 * 16 + 8 * 16 + 4 + 19 * 32
     assert ctypes.sizeof(_native.Frame) == (frame + 7) // 8 * 8
+
+
+def test_every_planted_fault_can_be_planted() -> None:
+    faults = tomllib.loads((ROOT / "tests" / "mutants.toml").read_text())["mutant"]
+    assert len({fault["name"] for fault in faults}) == len(faults)
+    for fault in faults:
+        for change in fault["change"]:
+            text = (ROOT / change["file"]).read_text()
+            assert text.count(change["find"]) == 1, fault["name"]
