@@ -20,7 +20,6 @@ OPERATORS = (
     "natural",
     "natural:rounding=nearest",
     "natural:coder=rans",
-    "spherical",
 )
 # With OPERATORS: every operator, every stage, and every way in which one of them can draw or scale.
 OTHERS = (
@@ -29,10 +28,11 @@ OTHERS = (
     "sparse-dithering:scale=least-squares",
     "sparse-dithering:rounding=stochastic,coder=paper,block=512",
     "sparse-dithering:rounding=subtractive",
+    "spherical",
     "sign:block=1024",
     "top-k:fraction=0.25|natural",
     "hadamard:block=64|rand-k:fraction=0.5|natural",
-    "hadamard:signs=private|standard-dithering",
+    "hadamard:signs=private|sparse-dithering:scale=matched",
 )
 
 

@@ -114,6 +114,7 @@ def test_every_operator_trains_and_keeps_the_replicas_alike() -> None:
         "natural-dithering",
         "standard-dithering:p=2,coder=rans",
         "sparse-dithering:rounding=subtractive",
+        "spherical:scale=unbiased",
         "sign",
         "top-k|natural",
         "hadamard|rand-k:fraction=0.5|sparse-dithering:rounding=stochastic",
