@@ -267,13 +267,10 @@ class SparseDithering(Operator):
     def decode(self, parts: Parts, out: Vector, *, threads: int = 1) -> Tally:
         layout = self.layout(out.count, out.format)
         blocks, scale = Blocks.of(out.count, self.block), _scale_format(out.format)
-        dither = None
+        dither = read_key(parts[2]) if self.rounding == "subtractive" else None
         if self.coder == "rans" and native_steps.suits(out.format, blocks):
-            if self.rounding == "subtractive":
-                dither = read_key(parts[2])
-            codes_of = layout[1]
+            scales, codes_of = layout[0].read(parts[0]), layout[1]
             assert isinstance(codes_of, Coded)
-            scales = layout[0].read(parts[0])
             codes_of.check(parts[1].size)
             some = native_steps.decode(
                 parts[1],
@@ -292,8 +289,6 @@ class SparseDithering(Operator):
             codes = values[blocks.number :].astype(np.int32)
         else:
             scales, codes = layout[0].read(parts[0]), layout[1].read(parts[1])
-            if self.rounding == "subtractive":
-                dither = read_key(parts[2])
         nan = self._check(scales, _nonzero_blocks(codes, blocks), scale)
         steps.dequantise(
             codes, to_float64(scales, scale), blocks, out.format, out.bits, dither, threads
