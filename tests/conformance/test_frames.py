@@ -264,6 +264,10 @@ def test_what_is_not_finite_raises_and_is_counted(case: Case, format: Format) ->
     x = array([1.0, np.nan, np.inf, -np.inf, 0.0], format)
     with pytest.raises(fewbits.EncodeError, match=r"^3 of 5 values are NaN or infinite"):
         fewbits.compress(x, case.operator, seed=1)
+    for bad in (np.nan, np.inf):
+        alone = array(np.where(np.arange(64) == 33, bad, 0.0), format)  # all else is zero
+        with pytest.raises(fewbits.EncodeError, match=r"^1 of 64 values are NaN or infinite"):
+            fewbits.compress(alone, case.operator, seed=1)
     with pytest.raises(fewbits.SpecError, match="nonfinite must be"):
         fewbits.compress(x, case.operator, seed=1, nonfinite="drop")
 
