@@ -17,7 +17,7 @@ TYPES = (3, 1, 1, 1, 2)
 CHOICES = {
     "rounding": ("nearest", "stochastic", "subtractive"),
     "coder": ("rans", "paper"),
-    "scale": ("norm", "least-squares"),
+    "scale": ("norm", "least-squares", "matched"),
 }
 DEFAULTS = {"nu": 0.1, "rounding": "nearest", "coder": "rans", "scale": "norm", "block": 0}
 

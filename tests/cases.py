@@ -210,11 +210,17 @@ def sparse_block(
     if own.scale == "least-squares" and q.any():
         best = np.ldexp(fixed_sum(small * q) / fixed_sum(q * q), exponent)
         step = nearby(best, scale, up=bool(best < step))
+    if own.scale == "matched" and q.any():
+        matched = np.ldexp(fixed_sum(small * small) / fixed_sum(small * q), exponent)
+        step = nearby(matched, scale, up=bool(matched < step))
     if own.rounding != "subtractive" and not q.any():
         if own.rounding == "stochastic":
             return 0, codes
         at = int(np.abs(x).argmax())
-        codes[at], step = np.sign(x[at]), nearby(abs(x[at]), scale, up=False)
+        codes[at], alone = np.sign(x[at]), float(abs(x[at]))
+        if own.scale == "matched":
+            alone = float(np.ldexp(fixed_sum(small * small) / abs(small[at]), exponent))
+        step = nearby(alone, scale, up=False)
     return int(np.array(step, scale.name).view(scale.bits)), codes
 
 
@@ -306,7 +312,12 @@ def dithering_case(
 NATURAL_MIX = [2 / 3, 2 / 3, 1 / 4, *[1 / 36] * 61]
 
 
-def sparse(within: float = 0.15, formats: tuple[Format, ...] = FORMATS, **fields: object) -> Case:
+def sparse(
+    within: float = 0.15,
+    formats: tuple[Format, ...] = FORMATS,
+    tight: float | list[float] = 1.25,
+    **fields: object,
+) -> Case:
     """Sparse dithering; a flat vector is tight at nu = 1/9, up to what 16 bits take of the step.
 
     0.11 is as good, and on a vector with one value that is not 0 its rounding is still random.
@@ -315,7 +326,7 @@ def sparse(within: float = 0.15, formats: tuple[Format, ...] = FORMATS, **fields
     return Case(
         own,
         sparse_dithering(own),
-        lambda format: 1.25,
+        lambda format: tight,
         within=within,
         stochastic=own.rounding != "nearest",
         keeps_signs=own.rounding != "subtractive",
@@ -406,6 +417,8 @@ CASES = (
     ),  # scales of 63 bits
     sparse(nu=1 / 4, rounding="subtractive", within=0.05),
     sparse(nu=1 / 9, block=1000, formats=(FLOAT32,)),
+    # Just below and above 3/2, two and one: the error is at right angles to the codes.
+    sparse(nu=1 / 9, scale="matched", formats=(FLOAT32,), tight=[1.248, 1.248, 1.254]),
     # The sure bound is reached at the rim of a cap; on average 0.447 is.
     spherical_case(within=0.14),
     spherical_case(within=0.03, scale="unbiased"),

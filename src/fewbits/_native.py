@@ -9,7 +9,6 @@ import sys
 from ctypes import (
     POINTER,
     byref,
-    c_double,
     c_int,
     c_size_t,
     c_uint8,
@@ -121,32 +120,6 @@ class Frame(ctypes.Structure):
     parameter: Any
 
 
-class Dithering(ctypes.Structure):
-    """How values are rounded to levels."""
-
-    _fields_ = (
-        ("levels", c_uint32),
-        ("natural", c_uint32),
-        ("block", c_uint64),
-        ("first", c_uint64),
-        ("key", c_uint32 * 4),
-    )
-
-
-class Sphere(ctypes.Structure):
-    """A search for directions: the stream, the first group, the blocks' size, and two bounds."""
-
-    _fields_ = (
-        ("key", c_uint8 * 16),
-        ("group", c_uint32),
-        ("size", c_uint32),
-        ("limit", c_uint32),
-        ("reserved", c_uint32),
-        ("slope", c_double),
-    )
-    size: int
-
-
 def _load() -> ctypes.CDLL:
     name = {"win32": "fewbits.dll", "darwin": "libfewbits.dylib"}.get(sys.platform, "libfewbits.so")
     path = Path(__file__).with_name(name)
@@ -172,15 +145,6 @@ def _load() -> ctypes.CDLL:
             [c_void_p, c_void_p, c_size_t, c_uint32, c_void_p, c_size_t, POINTER(c_size_t)],
         ),
         "coded_decode": (c_int, [c_void_p, c_size_t, c_uint32, c_void_p, c_void_p, c_size_t]),
-        "norm_terms": (
-            c_int,
-            [c_void_p, c_size_t, c_size_t, c_int, c_void_p, c_void_p, c_size_t],
-        ),
-        "dither": (
-            c_int,
-            [c_void_p, c_size_t, POINTER(Dithering), *([c_void_p, c_size_t] * 2), c_void_p],
-        ),
-        "first_in_cap": (c_int, [c_void_p, POINTER(Sphere), *[c_void_p] * 4, c_size_t]),
         "encode": (c_int, [c_void_p, c_size_t, POINTER(c_size_t)]),
         "decode": (c_int, [c_void_p, c_size_t, POINTER(c_size_t)]),
         "accumulate": (c_int, [c_void_p, c_size_t, POINTER(c_size_t)]),
@@ -337,66 +301,6 @@ def rotate(
     arguments = dtype, values.size, block, key_words(key), int(inverse), address(out), tally
     _checked(_core.fewbits_rotate(address(values), *arguments))
     return int(tally[0]), int(tally[1])
-
-
-def norm_terms(
-    values: npt.NDArray[np.uint32], size: int, norm: int
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.uint32]]:
-    """The sum of each piece's terms, and its largest magnitude's bits, for float32."""
-    _expect(values, np.uint32)
-    pieces = -(-values.size // size)
-    sums, largest = np.empty(pieces, np.float64), np.empty(pieces, np.uint32)
-    status = _core.fewbits_norm_terms(
-        address(values), values.size, size, norm, address(sums), address(largest), pieces
-    )
-    _checked(status)
-    return sums, largest
-
-
-def dither(
-    values: npt.NDArray[np.uint32],
-    how: Dithering,
-    scales: npt.NDArray[np.uint32],
-    packed: Bytes,
-) -> tuple[int, int]:
-    """Round float32 values to levels and pack the codes; how many saturated or are not finite."""
-    _expect(values, np.uint32)
-    _expect(scales, np.uint32)
-    tally = (c_uint64 * 2)()
-    status = _core.fewbits_dither(
-        address(values),
-        values.size,
-        byref(how),
-        address(scales),
-        scales.size,
-        address(packed),
-        packed.nbytes,
-        byref(tally),
-    )
-    _checked(status)
-    return int(tally[0]), int(tally[1])
-
-
-def first_in_cap(
-    table: npt.NDArray[np.int16],
-    task: Sphere,
-    values: npt.NDArray[np.float64],
-    rounded: npt.NDArray[np.int16],
-    need: npt.NDArray[np.float64],
-    found: npt.NDArray[np.int32],
-) -> None:
-    """The first direction in the cap of every block, a row of `values`; -1 without one."""
-    for array, dtype in ((table, np.int16), (values, np.float64), (rounded, np.int16)):
-        _expect(array, dtype)
-    _expect(need, np.float64)
-    _expect(found, np.int32)
-    blocks, size = need.size, task.size
-    if (table.size, values.size) != (1 << 16, blocks * size) or found.size != blocks:
-        raise RuntimeError(f"{values.size} values are not {blocks} blocks of {size}")
-    if rounded.size != blocks * (size + size % 2):
-        raise RuntimeError(f"{rounded.size} integers are not {blocks} padded blocks of {size}")
-    arrays = (address(array) for array in (values, rounded, need, found))
-    _checked(_core.fewbits_first_in_cap(address(table), byref(task), *arrays, blocks))
 
 
 def run_units(direction: str, table: Array) -> None:

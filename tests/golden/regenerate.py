@@ -112,6 +112,8 @@ GOOD = (
             ("scalar", "", "float64", (), "words 44"),
             ("least-squares", "nu=1,scale=least-squares", "float32", (1000,), "words 45"),
             ("largest-only", "nu=99,block=10", "float32", (95,), "words 46"),
+            ("matched", "nu=0.1111111111111111,scale=matched", "float32", (200,), "words 65"),
+            ("matched-float64", "nu=50,scale=matched,block=9", "float64", (95,), "words 66"),
             ("blocks-nonfinite", "block=8", "bfloat16", (100,), "nonfinite 47"),
             ("stochastic", "rounding=stochastic", "float32", (500,), "words 48"),
             ("stochastic-float16", "nu=4,rounding=stochastic", "float16", (333,), "words 49"),

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fewbits import _native
+from fewbits import _native, _native_operators
 from fewbits.errors import DecodeError
 from fewbits.kernels import parallel, reference, units
 from fewbits.kernels.formats import FLOAT32, FLOAT64, Bits, Format
@@ -142,7 +142,7 @@ def dither_scales(bits: Bits, p: float, block: int, *, threads: int = 1) -> Bits
     own = bits.view(np.uint32)
     size = block or parallel.GRAIN
     terms = parallel.run(
-        lambda piece: _native.norm_terms(own[piece], size, NORMS[p]), bits.size, threads
+        lambda piece: _native_operators.norm_terms(own[piece], size, NORMS[p]), bits.size, threads
     )
     sums, largest = (np.concatenate(part) for part in zip(*terms, strict=True))
     if not block and bits.size:
@@ -176,9 +176,11 @@ def dither(
         size = block or max(piece.stop - piece.start, 1)
         first = piece.start // block if block else 0
         given = scales[first : first + -(-(piece.stop - piece.start) // size)]
-        how = _native.Dithering(levels, natural, size, piece.start, _native.key_words(rng.key))
+        how = _native_operators.Dithering(
+            levels, natural, size, piece.start, _native.key_words(rng.key)
+        )
         part = packed[packed_size(piece.start, width) : packed_size(piece.stop, width)]
-        return Tally(*_native.dither(own[piece], how, given.view(np.uint32), part))
+        return Tally(*_native_operators.dither(own[piece], how, given.view(np.uint32), part))
 
     return units.total(parallel.run(work, bits.size, threads))
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fewbits import _native, _native_steps
+from fewbits import _native, _native_operators
 from fewbits.kernels import native, parallel
 from fewbits.kernels.formats import FLOAT32, Bits, Format
 from fewbits.kernels.steps import PIECE, Blocks, Numbers
@@ -39,7 +39,7 @@ def squared_norms(bits: Bits, blocks: Blocks, threads: int = 1) -> Numbers:
     """Sums of squares, values that are not finite counted as 0."""
     values = bits.view(np.uint32)
     terms = parallel.run(
-        lambda piece: _native.norm_terms(values[piece], _run(blocks), _SQUARES)[0],
+        lambda piece: _native_operators.norm_terms(values[piece], _run(blocks), _SQUARES)[0],
         blocks.count,
         threads,
     )
@@ -69,7 +69,9 @@ def encode(
         start, end = (_native.coded_size(at, bound, True) for at in (piece.start, piece.stop))
         how = _how(bound, rounding, run, piece.start, rng.key, fit=fit)
         own = each[piece.start // run : -(-piece.stop // run)]
-        sums, nonfinite, size = _native_steps.encode(values[piece], how, own, section[start:end])
+        sums, nonfinite, size = _native_operators.steps_encode(
+            values[piece], how, own, section[start:end]
+        )
         return sums, nonfinite, section[start : start + size]
 
     written = parallel.run(work, blocks.count, threads)
@@ -99,7 +101,9 @@ def decode(
         first, last = piece.start // PIECE, -(-piece.stop // PIECE)
         how = _how(bound, rounding, run, piece.start, key)
         own = each[piece.start // run : -(-piece.stop // run)]
-        return _native_steps.decode(section[starts[first] : starts[last]], how, own, values[piece])
+        return _native_operators.steps_decode(
+            section[starts[first] : starts[last]], how, own, values[piece]
+        )
 
     some = np.concatenate(parallel.run(work, blocks.count, threads))
     return _by_block(some.astype(np.float64), blocks) > 0
@@ -107,8 +111,10 @@ def decode(
 
 def _how(
     bound: int, rounding: str, run: int, first: int, key: bytes, fit: bool = False
-) -> _native_steps.Steps:
-    return _native_steps.Steps(bound, ROUNDINGS[rounding], fit, run, first, _native.key_words(key))
+) -> _native_operators.Steps:
+    return _native_operators.Steps(
+        bound, ROUNDINGS[rounding], fit, run, first, _native.key_words(key)
+    )
 
 
 def _run(blocks: Blocks) -> int:

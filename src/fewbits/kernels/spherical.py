@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fewbits import _native
+from fewbits import _native_operators
 from fewbits.kernels.formats import Bits, Format
 from fewbits.kernels.reference import to_float64
 from fewbits.rng import Rng
@@ -137,8 +137,8 @@ def search(
     # size; 1 is far more than the rounding of floats.
     slope = _LENGTH * least - np.sqrt(size) / 2 - 1
     found = np.empty(blocks, np.int32)
-    task = _native.Sphere(
+    task = _native_operators.Sphere(
         key=tuple(rng.key), group=group, size=size, limit=limit, slope=float(slope)
     )
-    _native.first_in_cap(normal_table(), task, values, padded, need, found)
+    _native_operators.first_in_cap(normal_table(), task, values, padded, need, found)
     return found.astype(np.int64)

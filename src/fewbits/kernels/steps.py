@@ -47,6 +47,13 @@ class Scanned(NamedTuple):
         """Norms, divided by two to the exponents."""
         return np.sqrt(self.squares)
 
+    def matched(self, block: int, product: float) -> float:
+        """The sum of squares of a block divided by a product with its values."""
+        exponent = int(self.exponents[block])
+        with np.errstate(over="ignore"):
+            small = np.ldexp(product, -exponent)
+            return float(np.ldexp(self.squares[block] / small, exponent))
+
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
@@ -163,10 +170,21 @@ def subtractive(rng: Rng) -> Callable[[Numbers, slice], Numbers]:
     return rounded
 
 
-def best_scales(
+class Fit(NamedTuple):
+    r"""Two scales for the codes $q$ of each block, not finite where all codes are 0.
+
+    `best` is $\langle x, q \rangle / \langle q, q \rangle$, `matched` is
+    $\langle x, x \rangle / \langle x, q \rangle$.
+    """
+
+    best: Numbers
+    matched: Numbers
+
+
+def fit(
     bits: Bits, format: Format, blocks: Blocks, scanned: Scanned, codes: Codes, threads: int = 1
-) -> Numbers:
-    r"""$\langle x, q \rangle / \langle q, q \rangle$ of each block; NaN where all codes are 0."""
+) -> Fit:
+    """Scales that fit the codes, from sums in the order that the module fixes."""
 
     def products(piece: Piece) -> Numbers:
         x = _scaled(_values(bits, format, piece), scanned.exponents[piece.blocks])
@@ -177,8 +195,9 @@ def best_scales(
         return lane_sums(q * q)
 
     along, own = (_totals(blocks, sums, threads) for sums in (products, squares))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.ldexp(along / own, scanned.exponents)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        best, matched = along / own, scanned.squares / along
+        return Fit(np.ldexp(best, scanned.exponents), np.ldexp(matched, scanned.exponents))
 
 
 def largest(bits: Bits, format: Format, blocks: Blocks, block: int) -> tuple[int, float]:

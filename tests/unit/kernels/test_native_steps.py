@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fewbits
-from fewbits import DecodeError, Rng, _native, _native_steps
+from fewbits import DecodeError, Rng, _native, _native_operators
 from fewbits.coding import rans
 from fewbits.kernels import native_steps, steps
 from fewbits.kernels.formats import FLOAT32
@@ -144,8 +144,8 @@ def test_sums_are_the_references_to_the_last_bit(block: int) -> None:
         scanned = steps.scan(x.view(np.uint32), FLOAT32, blocks)
         with np.errstate(invalid="ignore"):
             own = found.products / found.squares
-        best = steps.best_scales(x.view(np.uint32), FLOAT32, blocks, scanned, codes)
-        assert np.array_equal(own, best, equal_nan=True)
+        fitting = steps.fit(x.view(np.uint32), FLOAT32, blocks, scanned, codes)
+        assert np.array_equal(own, fitting.best, equal_nan=True)
         norms = native_steps.squared_norms(x.view(np.uint32), blocks)
         assert np.array_equal(norms, scanned.squares)
 
@@ -165,12 +165,12 @@ def test_streams_that_cross_a_segment(rounding: str) -> None:
     """Random words change their keys at index 2^32."""
     n, first = 1000, 2**32 - 500
     x = gauss(n)
-    how = _native_steps.Steps(
+    how = _native_operators.Steps(
         BOUND, native_steps.ROUNDINGS[rounding], 0, 65_536, first, _native.key_words(RNG.key)
     )
     section = np.empty(_native.coded_size(n, BOUND, True), np.uint8)
     scale = np.float32([0.4]).view(np.uint32)
-    _, _, size = _native_steps.encode(x.view(np.uint32), how, scale, section)
+    _, _, size = _native_operators.steps_encode(x.view(np.uint32), how, scale, section)
     codes, signs = rans.decode(section[:size], BOUND, n, True)
     uniform = (_native.words(RNG.key, first, n) + 0.5) / 2.0**32
     t = x / np.float64(np.float32(0.4))
@@ -181,7 +181,7 @@ def test_streams_that_cross_a_segment(rounding: str) -> None:
     }[rounding]
     assert np.array_equal(np.where(signs, -1, 1) * codes.astype(float), want)
     values = np.empty(n, np.uint32)
-    _native_steps.decode(section[:size], how, scale, values)
+    _native_operators.steps_decode(section[:size], how, scale, values)
     plain = want - (uniform - 0.5) if rounding == "subtractive" else want
     assert np.array_equal(values.view(np.float32), (plain * np.float32(0.4)).astype(np.float32))
 
@@ -221,6 +221,7 @@ SPECS = [
         (
             ("nearest", "norm"),
             ("nearest", "least-squares"),
+            ("nearest", "matched"),
             ("stochastic", "norm"),
             ("subtractive", "norm"),
         ),
@@ -256,7 +257,8 @@ def test_bytes_and_values_do_not_depend_on_threads(spec: str) -> None:
 @pytest.mark.parametrize("dithered", [False, True])
 def test_scales_that_are_not_finite_give_nan(dithered: bool) -> None:
     """Whatever the codes, zeros too; the operator refuses them, but only afterwards."""
-    section = np.frombuffer(rans.encode(np.arange(100) % 3, 300, np.zeros(100, np.uint8)), np.uint8)
+    codes = (np.arange(100) % 3).astype(np.uint16)
+    section = np.frombuffer(rans.encode(codes, 300, np.zeros(100, np.uint8)), np.uint8)
     for scale in (np.inf, -np.inf, np.nan, -np.nan):
         values = np.empty(100, np.uint32)
         native_steps.decode(
@@ -274,25 +276,27 @@ def test_what_the_core_refuses() -> None:
     x, scale = np.ones(100, np.uint32), np.float32([1]).view(np.uint32)
     room = np.empty(_native.coded_size(100, 300, True), np.uint8)
 
-    def how(bound: int = 300, rounding: int = 1, run: int = 65_536) -> _native_steps.Steps:
-        return _native_steps.Steps(bound, rounding, 0, run, 0, _native.key_words(bytes(16)))
+    def how(bound: int = 300, rounding: int = 1, run: int = 65_536) -> _native_operators.Steps:
+        return _native_operators.Steps(bound, rounding, 0, run, 0, _native.key_words(bytes(16)))
 
     for bad in (how(bound=1), how(rounding=3), how(run=4), how(run=24), how(run=131_072)):
         with pytest.raises(RuntimeError, match="refused"):
-            _native_steps.encode(x, bad, scale, room)
+            _native_operators.steps_encode(x, bad, scale, room)
         with pytest.raises(RuntimeError, match="refused"):
-            _native_steps.decode(room, bad, scale, x.copy())
+            _native_operators.steps_decode(room, bad, scale, x.copy())
     for scales, out in ((np.repeat(scale, 2), room), (scale, room[:-1])):
         with pytest.raises(RuntimeError, match="refused"):
-            _native_steps.encode(x, how(), scales, out)
+            _native_operators.steps_encode(x, how(), scales, out)
     for value in (300.0, 1e30, 20.0):  # codes that are not below the bound
         own = np.full(100, value, np.float32).view(np.uint32)
         with pytest.raises(RuntimeError, match="refused"):
-            _native_steps.encode(own, how(bound=20 if value == 20.0 else 300), scale, room)
+            _native_operators.steps_encode(
+                own, how(bound=20 if value == 20.0 else 300), scale, room
+            )
     with pytest.raises(DecodeError, match="do not fill"):
-        _native_steps.decode(np.zeros(2, np.uint8), how(), scale, x.copy())
+        _native_operators.steps_decode(np.zeros(2, np.uint8), how(), scale, x.copy())
     for nonfinite in (np.nan, np.inf, -np.inf):
         own = np.full(100, nonfinite, np.float32)
         own[:3] = 1
         for given in (scale, 0 * scale):  # a run without a scale too
-            assert _native_steps.encode(own.view(np.uint32), how(), given, room)[1] == 97
+            assert _native_operators.steps_encode(own.view(np.uint32), how(), given, room)[1] == 97

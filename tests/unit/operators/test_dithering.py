@@ -9,7 +9,7 @@ import pytest
 
 import fewbits
 from cases import array, bits, dithered, exact, mixed_bits
-from fewbits import Rng, SaturationWarning, SpecError, _native
+from fewbits import Rng, SaturationWarning, SpecError, _native, _native_operators
 from fewbits.core.dithering import Dithering
 from fewbits.kernels import dithering, native, reference
 from fewbits.kernels.formats import FLOAT16, FLOAT32, FLOAT64, FORMATS, Format
@@ -367,19 +367,19 @@ def test_native_dithering_refuses_sizes_that_do_not_fit() -> None:
     key = _native.key_words(bytes(16))
     scales = np.zeros(1, np.uint32)
     for how, wrong in (
-        (_native.Dithering(0, 1, 64, 0, key), packed),
-        (_native.Dithering(128, 1, 64, 0, key), packed),
-        (_native.Dithering(7, 1, 0, 0, key), packed),
-        (_native.Dithering(7, 1, 64, 0, key), packed[:31]),
-        (_native.Dithering(7, 1, 32, 0, key), packed),
+        (_native_operators.Dithering(0, 1, 64, 0, key), packed),
+        (_native_operators.Dithering(128, 1, 64, 0, key), packed),
+        (_native_operators.Dithering(7, 1, 0, 0, key), packed),
+        (_native_operators.Dithering(7, 1, 64, 0, key), packed[:31]),
+        (_native_operators.Dithering(7, 1, 32, 0, key), packed),
     ):
         with pytest.raises(RuntimeError, match="refused its arguments"):
-            _native.dither(x, how, scales, wrong)
+            _native_operators.dither(x, how, scales, wrong)
     with pytest.raises(RuntimeError, match="refused its arguments"):
-        _native.norm_terms(x, 64, 4)
+        _native_operators.norm_terms(x, 64, 4)
     huge = 2**64 - 8  # with the count it exceeds 64 bits
-    width = _native.Dithering(7, 1, huge, 0, key)
-    assert _native.dither(x, width, scales, packed) == (0, 0)
+    width = _native_operators.Dithering(7, 1, huge, 0, key)
+    assert _native_operators.dither(x, width, scales, packed) == (0, 0)
     with pytest.raises(RuntimeError, match="refused its arguments"):
-        _native.dither(x, width, scales[:0], packed)
-    assert _native.norm_terms(x, huge, 1)[0] == 0
+        _native_operators.dither(x, width, scales[:0], packed)
+    assert _native_operators.norm_terms(x, huge, 1)[0] == 0

@@ -163,7 +163,7 @@ def test_the_sharper_omega_is_reached_on_flat_vectors() -> None:
 
 @formats
 @pytest.mark.parametrize("nu", [1 / 9, 1 / 25, 1.0])
-@pytest.mark.parametrize("scale", ["norm", "least-squares"])
+@pytest.mark.parametrize("scale", ["norm", "least-squares", "matched"])
 def test_flat_vectors_never_exceed_the_sure_bound(format: Format, nu: float, scale: str) -> None:
     own = SparseDithering(nu=nu, scale=scale)
     for d in (1, 2, 3, 64, 257):
@@ -182,7 +182,7 @@ def test_nearest_reaches_its_bound_where_all_values_lie_half_way() -> None:
 
 @formats
 @pytest.mark.parametrize("nu", [0.01, 0.1, 0.5, 2.0, 30.0])
-@pytest.mark.parametrize("scale", ["norm", "least-squares"])
+@pytest.mark.parametrize("scale", ["norm", "least-squares", "matched"])
 def test_the_sure_bound_holds_on_vectors_made_to_break_it(
     format: Format, nu: float, scale: str
 ) -> None:
@@ -214,6 +214,27 @@ def test_least_squares_is_never_worse_and_a_quarter_better_at_one() -> None:
                 sent(x, SparseDithering(nu=1.0, scale=s)) for s in ("norm", "least-squares")
             )
             assert error(x, fitted) <= error(x, plain) * (1 + 1e-6) + 1e-12
+
+
+@formats
+@pytest.mark.parametrize("block", [0, 100])
+def test_a_matched_scale_leaves_no_error_along_the_vector(format: Format, block: int) -> None:
+    source = np.random.default_rng(18)
+    x = array(source.standard_normal(1000), format)
+    for nu in (0.1, 1.0, 9.0, 200.0):
+        best, matched = (
+            exact(sent(x, SparseDithering(nu=nu, scale=scale, block=block)))
+            for scale in ("least-squares", "matched")
+        )
+        own = exact(x)
+        for at in range(0, 1000, block or 1000):
+            part = slice(at, at + (block or 1000))
+            length = own[part] @ own[part]
+            close = pytest.approx(1, rel=4 * 2.0 ** -min(format.mantissa, 22))
+            assert matched[part] @ own[part] / length == close
+            lost = float((best[part] - own[part]) @ (best[part] - own[part]) / length)
+            found = float((matched[part] - own[part]) @ (matched[part] - own[part]) / length)
+            assert found == pytest.approx(lost / (1 - lost), rel=0.05)
 
 
 def test_large_nu_sends_the_largest_value_at_least() -> None:
@@ -357,6 +378,7 @@ def test_huge_and_tiny_vectors_keep_their_relative_error(format: Format) -> None
         ("block=-1", "block must be 0"),
         ("scale=least-squares,rounding=stochastic", "rounding=nearest only"),
         ("scale=least-squares,rounding=subtractive", "rounding=nearest only"),
+        ("scale=matched,rounding=stochastic", "rounding=nearest only"),
         ("coder=paper,rounding=subtractive", "use coder=rans"),
     ],
 )

@@ -159,6 +159,7 @@ REFUSED = {
         DecodeError,
         identity(stages=2, stage=b"\x01\0\0" * 2),
     ),
+    "top-k is a stage, yet no operator follows it": (DecodeError, identity(stage=b"\x0a\0\0")),
     "operator code 513 is unknown": (VersionError, identity(stage=b"\x01\x02\0")),
     "parameter 7 is unknown": (VersionError, identity(stage=b"\x01\0\x01\x07\x01\x01")),
     "0 sections, identity has 1": (DecodeError, identity(sections=0, lengths=b"", values=b"")),
