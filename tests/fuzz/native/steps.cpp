@@ -139,8 +139,10 @@ void check_encoded(const Case &c, unsigned offset) {
 float scale_from(Input &input) {
     const uint8_t kind = input.byte();
     const auto bits = static_cast<uint32_t>(input.number(4));
+    constexpr uint32_t rare[] = {0,          1,          0x7FFFFF,   0x800000,   0x7F7FFFFF,
+                                 0x7F800000, 0xFF800000, 0x7FC00000, 0x80000000, 0xBF800000};
     if ((kind & 7) == 0) {
-        return std::bit_cast<float>(bits); // any
+        return std::bit_cast<float>(kind < 128 ? bits : rare[bits % std::size(rare)]);
     }
     const uint32_t exponent = (kind & 7) == 1 ? bits >> 24 : 107 + kind / 8;
     return std::bit_cast<float>(std::min(exponent, 254u) << 23 | (bits & 0x7FFFFF));

@@ -10,10 +10,12 @@ import fewbits
 from cases import DTYPES, array, exact
 from fewbits import DecodeError, Rng, SpecError
 from fewbits.core import caps
+from fewbits.core.composition import Composed
 from fewbits.core.vector import Vector
 from fewbits.kernels import spherical as kernel
 from fewbits.kernels.formats import FLOAT32, FORMATS, Format
 from fewbits.operators import spherical
+from fewbits.operators.hadamard import Hadamard
 from fewbits.operators.spherical import Spherical
 from fewbits.wire import frame as wire
 
@@ -274,6 +276,17 @@ def test_escaped_blocks_keep_the_promise(
         errors = block_errors(x, out.bits.view(DTYPES[format]), size)
         assert errors.max() <= alpha
         assert errors.min() < 0.25 * alpha
+
+
+def test_escaped_blocks_are_counted_behind_a_stage(short_search: None) -> None:
+    own = Composed((Hadamard(16),), Spherical(0.5, 16))
+    x = as_vector(array(gaussian(16 * 300), FLOAT32), FLOAT32)
+    parts = tuple(np.empty(section.size, np.uint8) for section in own.layout(x.count, FLOAT32))
+    tally, sizes = own.encode(x, Rng.from_seed(6), parts)
+    filled = tuple(part[:length] for part, length in zip(parts, sizes, strict=True))
+    out = Vector(np.zeros(x.count, np.uint32), FLOAT32)
+    assert own.decode(filled, out).escaped == tally.escaped
+    assert 0.2 < tally.escaped / 300 < 0.8
 
 
 def test_escaped_blocks_are_unbiased(short_search: None) -> None:
