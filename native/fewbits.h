@@ -123,7 +123,7 @@ typedef struct fewbits_sphere {
     uint32_t size;  /* 1 to 1024 */
     uint32_t limit; /* a power of two, 8 to 2^30; times half the size at most 2^32 */
     uint32_t reserved;
-    double slope;
+    double slope; /* finite */
 } fewbits_sphere;
 
 FEWBITS_API int fewbits_first_in_cap(const int16_t *table, const fewbits_sphere *task,

@@ -8,7 +8,7 @@ import pytest
 
 import fewbits
 from cases import DTYPES, array, exact
-from fewbits import DecodeError, Rng, SpecError
+from fewbits import DecodeError, Rng, SpecError, _native_operators
 from fewbits.core import caps
 from fewbits.core.composition import Composed
 from fewbits.core.vector import Vector
@@ -371,6 +371,23 @@ def test_a_frame_carries_a_key_of_its_own() -> None:
 def test_what_cannot_be_searched_is_refused(spec: str, message: str) -> None:
     with pytest.raises(SpecError, match=message):
         fewbits.operator(f"spherical:{spec}")
+
+
+def test_searches_that_the_core_refuses() -> None:
+    def search(size: int = 4, limit: int = 8, slope: float = 1.0) -> None:
+        task = _native_operators.Sphere(size=size, limit=limit, slope=slope)
+        values, rounded = np.ones((1, size)), np.ones((1, size + size % 2), np.int16)
+        table, need, found = kernel.normal_table(), np.ones(1), np.empty(1, np.int32)
+        _native_operators.first_in_cap(table, task, values, rounded, need, found)
+
+    search()
+    for bad in (
+        *({"size": size} for size in (0, 1025)),
+        *({"limit": limit} for limit in (0, 4, 12, 1 << 31)),
+        *({"slope": slope} for slope in (math.nan, math.inf, -math.inf)),
+    ):
+        with pytest.raises(RuntimeError, match="refused"):
+            search(**bad)
 
 
 def test_the_papers_own_settings_are_allowed() -> None:
