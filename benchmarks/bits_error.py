@@ -9,6 +9,7 @@ formula, except the lower bound: `b` bits per coordinate cannot give a relative 
 """
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import matplotlib as mpl
@@ -20,25 +21,55 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "bits-error.json"
 FIGURE = ROOT / "docs" / "_static" / "bits-error.svg"
 DIMENSION = 1_000_000
+SIZE, ERROR = "bits_per_coordinate", "relative_squared_error"
+Rows = list[dict[str, object]]
 SEED = 7
-SPECS = ("identity", "float16", "bfloat16", "natural", "natural:rounding=nearest")
+SPECS = (
+    "identity",
+    "float16",
+    "bfloat16",
+    "natural",
+    "natural:rounding=nearest",
+    "natural:coder=rans",
+    "natural-dithering",
+    "standard-dithering",
+    "standard-dithering:p=2,levels=1000,coder=rans",
+    "sparse-dithering",
+    "sparse-dithering:rounding=stochastic",
+    "sparse-dithering:rounding=subtractive",
+    "sparse-dithering:nu=1,scale=least-squares",
+    "hadamard:signs=private|sparse-dithering:nu=1.5,scale=matched",
+    "spherical",
+    "spherical:scale=unbiased",
+    "sign",
+    "top-k:fraction=0.01|natural",
+    "rand-k:fraction=0.01|natural",
+    "hadamard|natural",
+)
+CURVES = {
+    "least squares": "sparse-dithering:nu={},scale=least-squares",
+    "subtractive": "sparse-dithering:nu={},rounding=subtractive",
+    "stochastic": "sparse-dithering:nu={},rounding=stochastic",
+}
+NUS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.5, 1, 2, 4)
 UNBIASED, BIASED, BOUND = "#1f5fa8", "#b4531f", "#444444"
-# Where a label goes: offset in points from its marker, and the alignment there.
+# What the figure shows of the points, and where a label goes: offset in points, and alignment.
 LABELS = {
-    "identity": ((0, 14), "center", "bottom"),
-    "float16": ((10, -2), "left", "center"),
-    "bfloat16": ((10, 0), "left", "center"),
-    "natural": ((10, 9), "left", "center"),
-    "natural:rounding=nearest": ((10, -15), "left", "center"),
+    "natural": ((0, 9), "center", "bottom"),
+    "natural:rounding=nearest": ((0, -9), "center", "top"),
+    "natural:coder=rans": ((-6, 8), "center", "bottom"),
+    "natural-dithering": ((8, -3), "left", "top"),
+    "spherical": ((44, 12), "left", "bottom"),
+    "sign": ((-7, -26), "center", "top"),
 }
 
 
-def measure() -> list[dict[str, object]]:
+def measure(specs: Iterable[str]) -> list[dict[str, object]]:
     """One row for each operator."""
     x = np.random.default_rng(SEED).standard_normal(DIMENSION, dtype=np.float32)
     exact = x.astype(np.float64)
     rows: list[dict[str, object]] = []
-    for spec in SPECS:
+    for spec in specs:
         frame = fewbits.compress(x, spec, seed=SEED)
         error = fewbits.decompress(frame).astype(np.float64) - exact
         rows.append(
@@ -53,35 +84,44 @@ def measure() -> list[dict[str, object]]:
     return rows
 
 
-def draw(rows: list[dict[str, object]]) -> None:
-    """The figure: log error over bits, the bound as a line; an exact operator sits on the floor."""
+def draw(points: Rows, curves: dict[str, Rows]) -> None:
+    """The figure: log error over bits, the bound as a line, sparse dithering as curves."""
     mpl.use("svg")
     mpl.rcParams["svg.hashsalt"] = "fewbits"  # the same figure gives the same file
     from matplotlib import pyplot
 
-    floor = 1e-11
+    floor = 1e-5
     figure, axes = pyplot.subplots(figsize=(7.6, 4.4), layout="constrained")
-    bits = np.linspace(0, 18, 100)
+    bits = np.linspace(0, 10, 100)
     axes.plot(bits, 4.0**-bits, color=BOUND, linewidth=1.5)
     axes.fill_between(bits, 4.0**-bits, floor, color=BOUND, alpha=0.08, linewidth=0)
-    axes.text(1.2, 3e-9, "lower bound $4^{-b}$:\nno operator can be\nbelow this line", color=BOUND)
-    for row in rows:
-        spec, x = str(row["operator"]), float(str(row["bits_per_coordinate"]))
-        error = float(str(row["relative_squared_error"]))
+    axes.text(0.25, 4e-5, "lower bound $4^{-b}$:\nno operator can be\nbelow this line", color=BOUND)
+    for (name, rows), style in zip(curves.items(), ("-", "--", ":"), strict=True):
+        x, y = ([float(str(row[key])) for row in rows] for key in (SIZE, ERROR))
+        color = UNBIASED if rows[0]["unbiased"] else BIASED
+        axes.plot(x, y, style, color=color, label=f"sparse-dithering, {name}")
+    for row in points:
+        spec, x, error = str(row["operator"]), float(str(row[SIZE])), float(str(row[ERROR]))
+        if spec not in LABELS:
+            continue
         color = UNBIASED if row["unbiased"] else BIASED
-        text = f"{spec}\n{x:.2f} bits, " + (f"error {error:.2g}" if error else "no error")
         offset, horizontal, vertical = LABELS[spec]
-        axes.plot(x, max(error, floor * 1.6), marker="o" if error else "v", color=color)
+        axes.plot(x, error, marker="o", color=color)
         axes.annotate(
-            text, (x, max(error, floor * 1.6)), xytext=offset, textcoords="offset points",
-            ha=horizontal, va=vertical, color=color, fontsize=9,
+            f"{spec}\n{x:.2f} bits, error {error:.2g}", (x, error), xytext=offset,
+            textcoords="offset points", ha=horizontal, va=vertical, color=color, fontsize=8,
         )  # fmt: skip
-    axes.set(yscale="log", ylim=(floor, 3), xlim=(0, 36))
+    axes.set(yscale="log", ylim=(floor, 2), xlim=(0, 10.5))
     axes.set_xlabel("bits per coordinate, whole frame counted")
     axes.set_ylabel("relative squared error")
     axes.set_title(f"A Gaussian vector of {DIMENSION:,} float32 values", fontsize=11)
-    axes.text(35.4, 0.9, "unbiased", color=UNBIASED, ha="right", va="center")
-    axes.text(35.4, 0.12, "biased", color=BIASED, ha="right", va="center")
+    axes.legend(
+        loc="center right",
+        bbox_to_anchor=(1, 0.42),
+        frameon=False,
+        fontsize=8,
+        title="blue: unbiased, brown: biased",
+    )
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
     FIGURE.parent.mkdir(exist_ok=True)
@@ -93,22 +133,21 @@ def draw(rows: list[dict[str, object]]) -> None:
 
 def main() -> None:
     """Measure, write, draw, print."""
-    rows = measure()
+    rows = measure(SPECS)
+    curves = {name: measure(own.format(nu) for nu in NUS) for name, own in CURVES.items()}
     result = {
         "vector": f"standard normal, {DIMENSION} float32 values, seed {SEED}",
         "fewbits": fewbits.__version__,
         "numpy": np.__version__,
         "lower_bound": "4^-b",
         "operators": rows,
+        "curves": curves,
     }
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(result, indent=2) + "\n")
-    draw(rows)
+    draw(rows, curves)
     for row in rows:
-        print(
-            f"{row['operator']:<26}{row['bits_per_coordinate']:>9.4f} bits"
-            f"{row['relative_squared_error']:>12.3g}"
-        )
+        print(f"{row['operator']:<62}{row[SIZE]:>9.4f} bits{row[ERROR]:>12.3g}")
 
 
 if __name__ == "__main__":

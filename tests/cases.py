@@ -292,6 +292,11 @@ class Case:
         return re.sub("[^a-z0-9.]", "-", self.operator.spec)
 
     @property
+    def plain(self) -> bool:
+        """Whether values are coded one by one, without a scale or a stage."""
+        return self.parts[0].name in ("identity", "float16", "bfloat16", "natural")
+
+    @property
     def parts(self) -> tuple[Named, ...]:
         """The stages and the operator."""
         own = self.operator

@@ -8,11 +8,17 @@ import pytest
 
 import fewbits
 from cases import ROW_IDS, ROWS, Case, Values, array, exact, shapes_of_vector
-from fewbits.kernels.formats import Format
+from fewbits.kernels.formats import FLOAT32, Format
 
 rows = pytest.mark.parametrize(("case", "format"), ROWS, ids=ROW_IDS)
 EXACT = [row for row in ROWS if row[0].operator.guarantee(8, row[1]).omega == 0]
 SHAPES = tuple(shapes_of_vector(8))
+# Operators with a scale or a stage do in float64 what they do in each format: there two shapes do.
+SHAPED = [
+    (case, format, shape)
+    for case, format in ROWS
+    for shape in (SHAPES if case.plain or format == FLOAT32 else ("random", "flat"))
+]
 D, TRIALS = 64, 400
 
 
@@ -33,8 +39,9 @@ def keeps_bound(errors: Values, bound: float) -> bool:
     return bool(errors.mean() <= bound + rounding + 4 * errors.std() / np.sqrt(len(errors)))
 
 
-@rows
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    ("case", "format", "shape"), SHAPED, ids=[f"{c.id}-{f.name}-{s}" for c, f, s in SHAPED]
+)
 def test_the_error_keeps_its_bound_and_the_mean_is_right(
     case: Case, format: Format, shape: str
 ) -> None:
