@@ -12,7 +12,7 @@
 namespace fewbits {
 namespace {
 
-bool has_avx2() {
+bool find_avx2() {
 #if defined(__x86_64__) || defined(__i386__)
     // No compiler names F16C alike, so its bit is read; every other feature comes with AVX2.
     unsigned a = 0;
@@ -25,6 +25,12 @@ bool has_avx2() {
 #else
     return false;
 #endif
+}
+
+// Asked once: a virtual machine may leave the processor's answer to its host, which takes long.
+bool has_avx2() {
+    static const bool found = find_avx2();
+    return found;
 }
 
 const Kernels *choose() {

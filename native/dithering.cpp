@@ -49,6 +49,9 @@ uint16_t code_of(uint32_t bits, float divisor, uint32_t word, const DitherShape 
     return static_cast<uint16_t>(negative ? level + shape.levels : level);
 }
 
+// How many pieces of `size` elements there are; the sum of both numbers may not fit.
+size_t pieces_of(size_t total, size_t size) { return total / size + (total % size != 0); }
+
 // [start, start + count) of the pieces of `size` elements that share a scale.
 template <class Use> void each_block(size_t total, size_t size, Use use) {
     for (size_t start = 0, block = 0; start < total; start += size, ++block) {
@@ -103,7 +106,7 @@ int fewbits_norm_terms(const uint32_t *values, size_t count, size_t size, int no
     if (norm < FEWBITS_NORM_1 || norm > FEWBITS_NORM_MAX || size == 0) {
         return FEWBITS_BAD_ARGUMENT;
     }
-    if (count > SIZE_MAX / 16 || pieces != (count + size - 1) / size) {
+    if (count > SIZE_MAX / 16 || pieces != pieces_of(count, size)) {
         return FEWBITS_BAD_SIZE;
     }
     const auto all = input<uint32_t>(values, count);
@@ -124,7 +127,7 @@ int fewbits_dither(const uint32_t *values, size_t count, const fewbits_dithering
         return FEWBITS_BAD_ARGUMENT;
     }
     const int width = shape.width();
-    if (count > SIZE_MAX / 16 || blocks != (count + how->block - 1) / how->block ||
+    if (count > SIZE_MAX / 16 || blocks != pieces_of(count, how->block) ||
         packed_bytes != packed_size(count, width)) {
         return FEWBITS_BAD_SIZE;
     }

@@ -14,7 +14,8 @@ struct DitherShape {
     uint32_t levels;
     bool natural;
 
-    int width() const { return std::bit_width(2 * levels + 1); } // bits of a code
+    // Bits of a code. Libraries differ in the type of a width.
+    int width() const { return static_cast<int>(std::bit_width(2 * levels + 1)); }
     // The lowest level and its inverse, powers of two.
     float lowest() const { return std::bit_cast<float>((128 - levels) << 23); }
     float inverse_lowest() const { return std::bit_cast<float>((126 + levels) << 23); }

@@ -123,7 +123,7 @@ typedef struct fewbits_sphere {
     uint32_t size;  /* 1 to 1024 */
     uint32_t limit; /* a power of two, 8 to 2^30; times half the size at most 2^32 */
     uint32_t reserved;
-    double slope;
+    double slope; /* finite */
 } fewbits_sphere;
 
 FEWBITS_API int fewbits_first_in_cap(const int16_t *table, const fewbits_sphere *task,
@@ -182,8 +182,8 @@ FEWBITS_API int fewbits_steps_encode(const uint32_t *values, size_t count, const
                                      const uint32_t *scales, double *sums, size_t runs,
                                      uint8_t *out, size_t capacity, size_t *written,
                                      fewbits_tally *tally);
-/* The reverse. Any scales are taken: values of a NaN are the quiet NaN. `some` tells for each run
- * whether a code is not 0. */
+/* The reverse. Any scales are taken: values of one that is not finite are the quiet NaN. `some`
+ * tells for each run whether a code is not 0. */
 FEWBITS_API int fewbits_steps_decode(const uint8_t *data, size_t size, const fewbits_steps *how,
                                      const uint32_t *scales, uint8_t *some, size_t runs,
                                      uint32_t *values, size_t count);

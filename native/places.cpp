@@ -36,10 +36,10 @@ void select(In<Bits> values, Bits mask, Bits infinity, std::span<uint32_t> place
         }
         // Keys above the prefix have been taken already; skip them if this pass counted them again.
         const size_t bins = size_t{1} << (shift - next);
-        const size_t base =
-            shift == width
-                ? 0
-                : static_cast<size_t>((prefix << (shift - next)) & (std::size(counts) - 1));
+        const size_t base = shift == width
+                                ? 0
+                                : static_cast<size_t>((uint64_t{prefix} << (shift - next)) &
+                                                      (std::size(counts) - 1));
         size_t bin = base + bins - 1;
         while (counts[bin] < wanted) {
             wanted -= counts[bin];

@@ -143,7 +143,7 @@ extern "C" int fewbits_first_in_cap(const int16_t *table, const fewbits_sphere *
     const size_t width = (size_t{task->size} + 1) / 2;
     const bool whole = task->limit >= 8 && std::has_single_bit(task->limit);
     if (task->size < 1 || task->size > kSphereLargest || !whole || task->limit > 1u << 30 ||
-        uint64_t{task->limit} * width > uint64_t{1} << 32) {
+        uint64_t{task->limit} * width > uint64_t{1} << 32 || !std::isfinite(task->slope)) {
         return FEWBITS_BAD_ARGUMENT;
     }
     const Search search{table, *task, values, rounded, need};

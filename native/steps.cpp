@@ -21,6 +21,14 @@ template <class Code> bool has_nonzero(const Code *codes, size_t count) {
     return codes[0] != 0 || std::memcmp(codes, codes + 1, sizeof(Code) * (count - 1)) != 0;
 }
 
+size_t nonfinite(In<uint32_t> values) {
+    size_t found = 0;
+    for (const uint32_t bits : values) {
+        found += (bits & ~Float32::sign) >= Float32::infinity;
+    }
+    return found;
+}
+
 // Codes of one coded block.
 struct StepBlock {
     uint8_t bytes[kCodedBlock];
@@ -72,6 +80,8 @@ uint32_t quantise_bytes(const Runs &runs, size_t block, In<uint32_t> values, Ste
         if (run.step > 0.0f) {
             largest = std::max(largest, kernels().steps->quantise(run, bytes, signs, tally));
         } else {
+            // A run of zeros and values that are not finite has no scale either.
+            tally.nonfinite += nonfinite(run.values);
             std::fill_n(bytes, at.size, uint8_t{0});
             std::fill_n(signs, packed_size(at.size, 1), uint8_t{0});
         }
@@ -142,7 +152,7 @@ int decode(CodedReader &reader, const fewbits_steps &how, In<uint32_t> scales, u
             const uint8_t *const signs = codes.signs + at.first / 8;
             some[at.number] = small ? has_nonzero(codes.bytes + at.first, at.size)
                                     : has_nonzero(codes.words + at.first, at.size);
-            if (std::isnan(run.step)) {
+            if (!std::isfinite(run.step)) {
                 std::fill(own.begin(), own.end(), Float32::quiet_nan);
             } else if (small) {
                 kernels().steps->dequantise(run, codes.bytes + at.first, signs, own);

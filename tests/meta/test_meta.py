@@ -201,3 +201,10 @@ def test_every_planted_fault_can_be_planted() -> None:
         for change in fault["change"]:
             text = (ROOT / change["file"]).read_text()
             assert text.count(change["find"]) == 1, fault["name"]
+
+
+def test_every_fuzz_target_is_built() -> None:
+    targets = re.search(r"foreach\(target ([^)]+)\)", document("CMakeLists.txt"))
+    assert targets
+    sources = (ROOT / "tests" / "fuzz" / "native").glob("*.cpp")
+    assert targets.group(1).split() == sorted(path.stem for path in sources)

@@ -4,6 +4,7 @@ import argparse
 import gzip
 import io
 import struct
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +55,18 @@ def test_a_damaged_idx_file_is_refused_by_name(tmp_path: Path, damage) -> None:
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(SpecError, match="train-images-idx3-ubyte"):
         data.load(str(tmp_path))
+
+
+def test_a_small_gz_takes_little_memory(tmp_path: Path) -> None:
+    """The limit is one on what a file unpacks to, not what is set aside for it."""
+    path = tmp_path / "zeros.gz"
+    path.write_bytes(gzip.compress(bytes(3 * formats._PIECE + 5)))
+    tracemalloc.start()
+    try:
+        assert formats.read_bytes(path) == bytes(3 * formats._PIECE + 5)
+        assert tracemalloc.get_traced_memory()[1] < 2**26
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_truncated_gz_is_refused(tmp_path: Path) -> None:

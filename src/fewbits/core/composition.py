@@ -75,7 +75,7 @@ class Composed(Operator):
         # What saturates in one stage does so again in the next: no value is to be counted twice.
         saturated = max(tally.saturated for tally in (*tallies, last))
         # Later stages see values that are not finite multiplied or dropped: the first one counts.
-        met = Tally(saturated, tallies[0].nonfinite)
+        met = Tally(saturated, tallies[0].nonfinite, last.escaped)
         return Written(met, (*(part.size for part in into[:at]), *sizes))
 
     def decode(self, parts: Parts, out: Vector, *, threads: int = 1) -> Tally:
@@ -86,12 +86,12 @@ class Composed(Operator):
         starts = [0]
         for stage, count in zip(self.before, counts, strict=False):
             starts.append(starts[-1] + len(stage.layout(count, out.format)))
-        tally = self.last.decode(parts[starts[-1] :], vectors[-1], threads=threads)
+        tally = last = self.last.decode(parts[starts[-1] :], vectors[-1], threads=threads)
         for number in reversed(range(len(self.before))):
             side = parts[starts[number] : starts[number + 1]]
             target, source = vectors[number], vectors[number + 1]
             tally = self.before[number].join(side, source, target, threads=threads)
-        return tally
+        return tally._replace(escaped=last.escaped)
 
     def guarantee(self, d: int, format: Format = FLOAT32) -> Guarantee:
         counts = self._sizes(d)

@@ -4,7 +4,7 @@ import gzip
 import io
 import math
 import zipfile
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from fewbits.train.extras import require
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 _DIGITS = "digits"
+_PIECE = 2**20  # bytes that are unpacked at once
 _LARGEST = 2**32  # bytes of one file once unpacked: a limit against a damaged header
 
 
@@ -42,7 +43,8 @@ def read_bytes(path: Path) -> bytes:
         return path.read_bytes()
     try:
         with gzip.open(path) as file:
-            return file.read(_LARGEST)
+            # In pieces: asking for the limit at once would set that much memory aside.
+            return b"".join(islice(iter(lambda: file.read(_PIECE), b""), _LARGEST // _PIECE))
     except (OSError, EOFError) as error:
         raise SpecError(f"{path}: {error}") from error
 

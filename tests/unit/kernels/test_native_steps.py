@@ -236,6 +236,7 @@ def test_frames_do_not_depend_on_who_makes_them(spec: str, monkeypatch: pytest.M
     x = gauss(5000)
     vectors = [x, x**9, 0 * x, np.sign(x), x * (np.arange(5000) % 64 == 3), x * np.float32(1e-42)]
     vectors += [np.where(np.arange(5000) == 4321, np.float32(bad), x) for bad in (np.nan, np.inf)]
+    vectors += [np.where(np.arange(5000) == 99, np.float32(np.nan), 0 * x)]  # alone among zeros
     made = []
     for suits in (native_steps.suits, lambda *_: False):
         monkeypatch.setattr(native_steps, "suits", suits)
@@ -251,6 +252,24 @@ def test_bytes_and_values_do_not_depend_on_threads(spec: str) -> None:
     assert frames[0] == frames[1]
     values = [fewbits.decompress(frames[0], threads=threads) for threads in (1, 2)]
     assert np.array_equal(*values)
+
+
+@pytest.mark.parametrize("dithered", [False, True])
+def test_scales_that_are_not_finite_give_nan(dithered: bool) -> None:
+    """Whatever the codes, zeros too; the operator refuses them, but only afterwards."""
+    codes = (np.arange(100) % 3).astype(np.uint16)
+    section = np.frombuffer(rans.encode(codes, 300, np.zeros(100, np.uint8)), np.uint8)
+    for scale in (np.inf, -np.inf, np.nan, -np.nan):
+        values = np.empty(100, np.uint32)
+        native_steps.decode(
+            section,
+            Blocks.of(100, 0),
+            np.float32([scale]).view(np.uint32),
+            values,
+            bound=300,
+            dither=RNG if dithered else None,
+        )
+        assert (values == FLOAT32.quiet_nan).all()
 
 
 def test_what_the_core_refuses() -> None:
@@ -279,4 +298,5 @@ def test_what_the_core_refuses() -> None:
     for nonfinite in (np.nan, np.inf, -np.inf):
         own = np.full(100, nonfinite, np.float32)
         own[:3] = 1
-        assert _native_operators.steps_encode(own.view(np.uint32), how(), scale, room)[1] == 97
+        for given in (scale, 0 * scale):  # a run without a scale too
+            assert _native_operators.steps_encode(own.view(np.uint32), how(), given, room)[1] == 97

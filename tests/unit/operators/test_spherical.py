@@ -8,12 +8,14 @@ import pytest
 
 import fewbits
 from cases import DTYPES, array, exact
-from fewbits import DecodeError, Rng, SpecError
+from fewbits import DecodeError, Rng, SpecError, _native_operators
 from fewbits.core import caps
+from fewbits.core.composition import Composed
 from fewbits.core.vector import Vector
 from fewbits.kernels import spherical as kernel
 from fewbits.kernels.formats import FLOAT32, FORMATS, Format
 from fewbits.operators import spherical
+from fewbits.operators.hadamard import Hadamard
 from fewbits.operators.spherical import Spherical
 from fewbits.wire import frame as wire
 
@@ -276,6 +278,17 @@ def test_escaped_blocks_keep_the_promise(
         assert errors.min() < 0.25 * alpha
 
 
+def test_escaped_blocks_are_counted_behind_a_stage(short_search: None) -> None:
+    own = Composed((Hadamard(16),), Spherical(0.5, 16))
+    x = as_vector(array(gaussian(16 * 300), FLOAT32), FLOAT32)
+    parts = tuple(np.empty(section.size, np.uint8) for section in own.layout(x.count, FLOAT32))
+    tally, sizes = own.encode(x, Rng.from_seed(6), parts)
+    filled = tuple(part[:length] for part, length in zip(parts, sizes, strict=True))
+    out = Vector(np.zeros(x.count, np.uint32), FLOAT32)
+    assert own.decode(filled, out).escaped == tally.escaped
+    assert 0.2 < tally.escaped / 300 < 0.8
+
+
 def test_escaped_blocks_are_unbiased(short_search: None) -> None:
     block = np.array([1.0, -0.6, 0.3, 0.11, -0.02, 0.7, 0.0, 2.4])
     x = np.tile(block, 1024 * 300).astype(np.float32)
@@ -358,6 +371,23 @@ def test_a_frame_carries_a_key_of_its_own() -> None:
 def test_what_cannot_be_searched_is_refused(spec: str, message: str) -> None:
     with pytest.raises(SpecError, match=message):
         fewbits.operator(f"spherical:{spec}")
+
+
+def test_searches_that_the_core_refuses() -> None:
+    def search(size: int = 4, limit: int = 8, slope: float = 1.0) -> None:
+        task = _native_operators.Sphere(size=size, limit=limit, slope=slope)
+        values, rounded = np.ones((1, size)), np.ones((1, size + size % 2), np.int16)
+        table, need, found = kernel.normal_table(), np.ones(1), np.empty(1, np.int32)
+        _native_operators.first_in_cap(table, task, values, rounded, need, found)
+
+    search()
+    for bad in (
+        *({"size": size} for size in (0, 1025)),
+        *({"limit": limit} for limit in (0, 4, 12, 1 << 31)),
+        *({"slope": slope} for slope in (math.nan, math.inf, -math.inf)),
+    ):
+        with pytest.raises(RuntimeError, match="refused"):
+            search(**bad)
 
 
 def test_the_papers_own_settings_are_allowed() -> None:
