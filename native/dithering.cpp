@@ -56,6 +56,16 @@ bool without_levels(std::span<const uint16_t> codes, size_t last) {
                        [&](uint16_t code) { return code == 0 || code == last; });
 }
 
+// In 16 bits, which is as wide as a piece is long: so the compiler makes vectors of it.
+uint16_t occurrences(std::span<const uint16_t> codes, uint16_t wanted) {
+    static_assert(kPiece < 1 << 16);
+    uint16_t found = 0;
+    for (const uint16_t code : codes) {
+        found = static_cast<uint16_t>(found + (code == wanted));
+    }
+    return found;
+}
+
 bool ends_with_zeros(ConstBytes packed, size_t count, int width) {
     const size_t used = count % 8 * static_cast<size_t>(width) % 8;
     return used == 0 || (packed.back() >> used) == 0;
@@ -234,8 +244,7 @@ int fewbits_undither(const uint8_t *packed, size_t packed_bytes, const fewbits_d
             }
             kernels().undither(part, first[block], ratios, own.subspan(at, size));
         });
-        tally->nonfinite +=
-            static_cast<uint64_t>(std::count(codes.begin(), codes.end(), ratios.count - 1));
+        tally->nonfinite += occurrences(codes, static_cast<uint16_t>(ratios.count - 1));
         if (add == 1) {
             add_to(output<float>(values + start, codes.size()), input<float>(terms, codes.size()));
         }
