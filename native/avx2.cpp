@@ -174,12 +174,63 @@ void bfloat16_to_float32(In<uint16_t> input, Out<uint32_t> output, fewbits_tally
                                     });
 }
 
-// Packing by width is not hot: the fused kernels above have their own.
+// Packing by width is not hot: the fused kernels have their own.
 void pack(std::span<const uint16_t> codes, int width, Bytes packed) {
     scalar_kernels.pack(codes, width, packed);
 }
+
+// The low end of every 64-bit field holds eight codes of `width` bits, at most 8; they move apart
+// to a byte each.
+struct Spreader {
+    Vector masks[3];
+    __m128i shifts[3];
+
+    explicit Spreader(int width) {
+        for (int i = 0; i < 3; ++i) { // four codes to each half, then two to each quarter, then one
+            const int codes = 4 >> i;
+            const uint64_t low = (uint64_t{1} << (codes * width)) - 1;
+            masks[i] = i == 0   ? _mm256_set1_epi64x(static_cast<long long>(low))
+                       : i == 1 ? _mm256_set1_epi32(static_cast<int>(low))
+                                : _mm256_set1_epi16(static_cast<short>(low));
+            shifts[i] = _mm_cvtsi32_si128(codes * (8 - width));
+        }
+    }
+
+    Vector spread(Vector x) const {
+        for (int i = 0; i < 3; ++i) {
+            const Vector high = _mm256_sll_epi64(x, shifts[i]);
+            const Vector upper = _mm256_sll_epi64(masks[i], _mm_cvtsi32_si128(32 >> i));
+            x = _mm256_or_si256(_mm256_and_si256(x, masks[i]), _mm256_and_si256(high, upper));
+        }
+        return x;
+    }
+};
+
+// Groups of 32 codes of at most 8 bits, as long as whole words can be read; the rest goes to the
+// portable kernel.
 fewbits_status unpack(ConstBytes packed, int width, uint32_t bound, std::span<uint16_t> codes) {
-    return scalar_kernels.unpack(packed, width, bound, codes);
+    const auto step = static_cast<size_t>(width);
+    size_t done = 0;
+    Vector largest = _mm256_setzero_si256();
+    if (width <= 8) {
+        const Spreader spreader(width);
+        for (; done + kGroup <= codes.size() && done / 8 * step + 3 * step + 8 <= packed.size();
+             done += kGroup) {
+            const uint8_t *const from = packed.data() + done / 8 * step;
+            const auto field = [&](size_t i) { return load_as<long long>(from + i * step); };
+            const Vector bytes =
+                spreader.spread(_mm256_setr_epi64x(field(0), field(1), field(2), field(3)));
+            largest = _mm256_max_epu8(largest, bytes);
+            store(&codes[done], _mm256_cvtepu8_epi16(_mm256_castsi256_si128(bytes)));
+            store(&codes[done + 16], _mm256_cvtepu8_epi16(_mm256_extracti128_si256(bytes, 1)));
+        }
+    }
+    const fewbits_status rest =
+        scalar_kernels.unpack(packed.subspan(done / 8 * step), width, bound, codes.subspan(done));
+    uint8_t each[kGroup];
+    store(each, largest);
+    const bool small = *std::max_element(std::begin(each), std::end(each)) < bound;
+    return rest == FEWBITS_OK && !small ? FEWBITS_BAD_CODE : rest;
 }
 
 template <class F>
@@ -207,6 +258,7 @@ constinit const Kernels table = {
     .hadamard64 = StagesAvx2::hadamard64,
     .norm_terms = DitherAvx2::norm_terms,
     .dither = DitherAvx2::dither,
+    .undither = DitherAvx2::undither,
     .steps = &avx2_steps,
     .sphere_fill = SphereAvx2::fill,
     .sphere_next = SphereAvx2::next,

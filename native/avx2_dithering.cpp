@@ -193,6 +193,15 @@ void dither_groups(In<uint32_t> values, const Stream &stream, float scale, const
     }
 }
 
+// ---- values ----
+
+// Eight codes from 0 on.
+__m256 values_of_eight(const double *ratios, __m256d scale) {
+    const __m128 low = _mm256_cvtpd_ps(_mm256_mul_pd(scale, _mm256_loadu_pd(ratios)));
+    const __m128 high = _mm256_cvtpd_ps(_mm256_mul_pd(scale, _mm256_loadu_pd(ratios + 4)));
+    return _mm256_set_m128(high, low);
+}
+
 } // namespace
 
 void DitherAvx2::norm_terms(In<uint32_t> values, fewbits_norm norm, double &sum,
@@ -226,6 +235,30 @@ void DitherAvx2::dither(In<uint32_t> values, const Stream &stream, float scale,
             dither_scalar(values.subspan(start + whole, count - whole), here.from(whole), scale,
                           shape, part(start + whole, count - whole), tally);
         }
+    }
+}
+
+// A table of sixteen fits into two registers.
+void DitherAvx2::undither(std::span<const uint16_t> codes, float scale, const DitherRatios &ratios,
+                          Out<uint32_t> values) {
+    if (ratios.count > 16) {
+        return undither_scalar(codes, scale, ratios, values);
+    }
+    const size_t whole = codes.size() / 8 * 8;
+    const __m256d unit = _mm256_set1_pd(scale);
+    const __m256 lower = values_of_eight(ratios.of, unit);
+    const __m256 upper = values_of_eight(ratios.of + 8, unit);
+    for (size_t i = 0; i < whole; i += 8) {
+        const Vector code = _mm256_cvtepu16_epi32(
+            _mm_loadu_si128(reinterpret_cast<const __m128i *>(codes.data() + i)));
+        const __m256 low = _mm256_permutevar8x32_ps(lower, code);
+        const __m256 high = _mm256_permutevar8x32_ps(upper, code);
+        const Vector is_high = _mm256_slli_epi32(code, 28); // bit 3, where the choice looks
+        store(values.data() + i,
+              _mm256_castps_si256(_mm256_blendv_ps(low, high, _mm256_castsi256_ps(is_high))));
+    }
+    if (whole < codes.size()) {
+        undither_scalar(codes.subspan(whole), scale, ratios, values.subspan(whole));
     }
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "fewbits.h"
 #include "random.h"
@@ -52,6 +53,33 @@ uint16_t code_of(uint32_t bits, float divisor, uint32_t word, const DitherShape 
 // How many pieces of `size` elements there are; the sum of both numbers may not fit.
 size_t pieces_of(size_t total, size_t size) { return total / size + (total % size != 0); }
 
+// Whether every code is 0 or the last one, NaN.
+bool without_levels(std::span<const uint16_t> codes, size_t last) {
+    return std::all_of(codes.begin(), codes.end(),
+                       [&](uint16_t code) { return code == 0 || code == last; });
+}
+
+// In 16 bits, which is as wide as a piece is long: so the compiler makes vectors of it.
+uint16_t occurrences(std::span<const uint16_t> codes, uint16_t wanted) {
+    static_assert(kPiece < 1 << 16);
+    uint16_t found = 0;
+    for (const uint16_t code : codes) {
+        found = static_cast<uint16_t>(found + (code == wanted));
+    }
+    return found;
+}
+
+bool ends_with_zeros(ConstBytes packed, size_t count, int width) {
+    const size_t used = count % 8 * static_cast<size_t>(width) % 8;
+    return used == 0 || (packed.back() >> used) == 0;
+}
+
+void add_to(Out<float> totals, In<float> terms) {
+    for (size_t i = 0; i < totals.size(); ++i) {
+        totals[i] = totals[i] + terms[i];
+    }
+}
+
 // [start, start + count) of the pieces of `size` elements that share a scale.
 template <class Use> void each_block(size_t total, size_t size, Use use) {
     for (size_t start = 0, block = 0; start < total; start += size, ++block) {
@@ -93,6 +121,40 @@ void dither_scalar(In<uint32_t> values, const Stream &stream, float scale, const
         }
         scalar_kernels.pack({codes, count}, width,
                             packed.subspan(packed_size(start, width), packed_size(count, width)));
+    }
+}
+
+DitherRatios::DitherRatios(const DitherShape &shape) : count(2 * shape.levels + 2) {
+    for (uint32_t level = 1; level <= shape.levels; ++level) {
+        const double ratio =
+            shape.natural
+                ? std::ldexp(1.0, static_cast<int>(level) - static_cast<int>(shape.levels))
+                : static_cast<double>(level) / shape.levels;
+        of[level] = ratio;
+        of[shape.levels + level] = -ratio;
+    }
+    of[count - 1] = std::numeric_limits<double>::quiet_NaN();
+}
+
+// A product in float64, rounded to float32. Powers of two are exact in float64.
+void undither_scalar(std::span<const uint16_t> codes, float scale, const DitherRatios &ratios,
+                     Out<uint32_t> values) {
+    const double unit = scale;
+    const auto value = [&](size_t code) {
+        return std::bit_cast<uint32_t>(static_cast<float>(unit * ratios.of[code]));
+    };
+    if (codes.size() < ratios.count) { // a table would be longer than what it is for
+        for (size_t i = 0; i < codes.size(); ++i) {
+            values[i] = value(codes[i]);
+        }
+        return;
+    }
+    uint32_t table[std::size(ratios.of)];
+    for (size_t code = 0; code < ratios.count; ++code) {
+        table[code] = value(code);
+    }
+    for (size_t i = 0; i < codes.size(); ++i) {
+        values[i] = table[codes[i]];
     }
 }
 
@@ -141,5 +203,55 @@ int fewbits_dither(const uint32_t *values, size_t count, const fewbits_dithering
                          {packed + packed_size(start, width), packed_size(own, width)}, *tally);
     });
     return FEWBITS_OK;
+}
+
+int fewbits_undither(const uint8_t *packed, size_t packed_bytes, const fewbits_dithering *how,
+                     const uint32_t *scales, size_t blocks, uint32_t *values, size_t count, int add,
+                     fewbits_tally *tally) {
+    using namespace fewbits;
+    const DitherShape shape = {how->levels, how->natural != 0};
+    const bool small = how->levels >= 1 && how->levels <= DitherRatios::most_levels;
+    const bool even = blocks <= 1 || (std::has_single_bit(how->block) && how->block >= 8);
+    if (!small || !even || how->block == 0 || add < 0 || add > 1) {
+        return FEWBITS_BAD_ARGUMENT;
+    }
+    const int width = shape.width();
+    if (count > SIZE_MAX / 16 || blocks != (count + how->block - 1) / how->block ||
+        packed_bytes != packed_size(count, width)) {
+        return FEWBITS_BAD_SIZE;
+    }
+    *tally = {0, 0};
+    const ConstBytes section = {packed, packed_bytes};
+    if (!ends_with_zeros(section, count, width)) {
+        return FEWBITS_BAD_PADDING;
+    }
+    const auto given = input<float>(scales, blocks);
+    const DitherRatios ratios(shape);
+    int status = FEWBITS_OK;
+    for (size_t start = 0; start < count; start += kPiece) {
+        uint16_t room[kPiece];
+        const std::span<uint16_t> codes = {room, std::min(kPiece, count - start)};
+        const int read = kernels().unpack(
+            section.subspan(packed_size(start, width), packed_size(codes.size(), width)), width,
+            static_cast<uint32_t>(ratios.count), codes);
+        if (read != FEWBITS_OK) {
+            return read;
+        }
+        uint32_t terms[kPiece];
+        const auto own = output<uint32_t>(add == 0 ? values + start : terms, codes.size());
+        const auto first = given.subspan(start / how->block);
+        each_block(codes.size(), how->block, [&](size_t at, size_t size, size_t block) {
+            const auto part = codes.subspan(at, size);
+            if (first[block] == 0.0f && !without_levels(part, ratios.count - 1)) {
+                status = FEWBITS_BAD_LEVEL; // unless a later code is beyond the bound
+            }
+            kernels().undither(part, first[block], ratios, own.subspan(at, size));
+        });
+        tally->nonfinite += occurrences(codes, static_cast<uint16_t>(ratios.count - 1));
+        if (add == 1) {
+            add_to(output<float>(values + start, codes.size()), input<float>(terms, codes.size()));
+        }
+    }
+    return status;
 }
 }

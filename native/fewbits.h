@@ -45,6 +45,7 @@ enum fewbits_status {
     FEWBITS_CODED_ZERO = 13,   /* a sparse block's mask has a bit for a code that is 0 */
 
     FEWBITS_BAD_PLACES = 14, /* places beyond the vector's end, or not as an encoder writes them */
+    FEWBITS_BAD_LEVEL = 15,  /* a level above 0 in a block whose scale is 0 */
 
     FEWBITS_FRAME_SHORT = 20,      /* detail: bytes needed at least, bytes given */
     FEWBITS_FRAME_MAGIC = 21,      /* the first four bytes are not "fewb" */
@@ -155,6 +156,14 @@ typedef struct fewbits_dithering {
 FEWBITS_API int fewbits_dither(const uint32_t *values, size_t count, const fewbits_dithering *how,
                                const uint32_t *scales, size_t blocks, uint8_t *packed,
                                size_t packed_bytes, fewbits_tally *tally);
+/* The reverse, for at most 127 levels and blocks of 8, 16, 32, … elements if there are several.
+ * With `add` 1 the values are float32 totals, and what is decoded is added to them. The scales are
+ * finite and not negative. Of several reasons to refuse the codes the one with the lowest number is
+ * returned. `how` needs no stream. */
+FEWBITS_API int fewbits_undither(const uint8_t *packed, size_t packed_bytes,
+                                 const fewbits_dithering *how, const uint32_t *scales,
+                                 size_t blocks, uint32_t *values, size_t count, int add,
+                                 fewbits_tally *tally);
 
 /* Sparse dithering of float32 values, by their bits: whole multiples of a step, as one coded
  * section of signed codes. Runs of values share a scale, the step; codes of a scale that is not

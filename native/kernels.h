@@ -103,6 +103,7 @@ template <class Bits> struct KeyRange {
 struct RansEncodeTable; // rans.h
 struct RansDecodeTable;
 struct DitherShape; // dithering.h
+struct DitherRatios;
 
 struct StepKernels; // steps.h
 struct SphereTile;  // spherical.h
@@ -150,6 +151,9 @@ struct Kernels {
     // Elements that share a scale to packed codes.
     void (*dither)(In<uint32_t> values, const Stream &stream, float scale, const DitherShape &shape,
                    Bytes packed, fewbits_tally &tally);
+    // Codes that share a scale to values.
+    void (*undither)(std::span<const uint16_t> codes, float scale, const DitherRatios &ratios,
+                     Out<uint32_t> values);
 
     const StepKernels *steps; // sparse dithering
 

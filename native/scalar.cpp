@@ -367,6 +367,7 @@ constinit const Kernels scalar_kernels = {
     .hadamard64 = StagesScalar::hadamard64,
     .norm_terms = norm_terms_scalar,
     .dither = dither_scalar,
+    .undither = undither_scalar,
     .steps = &scalar_steps,
     .sphere_fill = SphereScalar::fill,
     .sphere_next = SphereScalar::next,

@@ -34,9 +34,10 @@ Array = npt.NDArray[Any]
 OK, BAD_PADDING, BAD_CODE, BAD_SIGN = 0, 3, 4, 5
 CODED_LENGTHS, CODED_KIND, CODED_SHORT, CODED_LONG = 6, 7, 8, 9
 CODED_TABLE, CODED_STATE, CODED_ESCAPE, CODED_ZERO = 10, 11, 12, 13
-BAD_PLACES = 14
+BAD_PLACES, BAD_LEVEL = 14, 15
 CODED_LENGTH_SIZE = 3  # bytes before each block of a coded section
 UNFILLED = "the lengths of a coded section's blocks do not fill the section"
+LEVEL_WITHOUT_SCALE = "a block whose scale is 0 holds a level above 0"
 _REFUSED = {
     BAD_PADDING: "unused bits at the end of a section are not zero",
     BAD_CODE: "a code is not below its bound",
@@ -50,6 +51,7 @@ _REFUSED = {
     CODED_ESCAPE: "an escaped code has a symbol of its own",
     CODED_ZERO: "a sparse block's mask has a bit for a code that is 0",
     BAD_PLACES: "a section of places is not one that an encoder writes",
+    BAD_LEVEL: LEVEL_WITHOUT_SCALE,
 }
 
 MAX_DIMENSIONS, MAX_STAGES, MAX_SECTIONS, MAX_PARAMETERS = 32, 8, 16, 32

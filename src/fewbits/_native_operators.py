@@ -17,7 +17,7 @@ from ctypes import (
 import numpy as np
 import numpy.typing as npt
 
-from fewbits._native import Bytes, _checked, _core, _expect, address
+from fewbits._native import OK, Bytes, _checked, _core, _expect, address
 
 
 class Dithering(ctypes.Structure):
@@ -65,6 +65,10 @@ _RUNS = (POINTER(Steps), c_void_p, c_void_p, c_size_t)
 for _name, _arguments in {
     "norm_terms": (c_void_p, c_size_t, c_size_t, c_int, c_void_p, c_void_p, c_size_t),
     "dither": (c_void_p, c_size_t, POINTER(Dithering), *((c_void_p, c_size_t) * 2), c_void_p),
+    "undither": (
+        *(c_void_p, c_size_t, POINTER(Dithering), *((c_void_p, c_size_t) * 2)),
+        *(c_int, c_void_p),
+    ),
     "steps_encode": (
         *(c_void_p, c_size_t, *_RUNS),
         *(c_void_p, c_size_t, POINTER(c_size_t), c_void_p),
@@ -112,6 +116,37 @@ def dither(
     )
     _checked(status)
     return int(tally[0]), int(tally[1])
+
+
+def undither(
+    packed: Bytes,
+    how: Dithering,
+    scales: npt.NDArray[np.uint32],
+    values: npt.NDArray[np.uint32],
+    *,
+    add: bool,
+) -> tuple[int, int]:
+    """The reverse, into `values` or added to them; a status, and how many are not finite."""
+    _expect(values, np.uint32)
+    _expect(scales, np.uint32)
+    tally = (c_uint64 * 2)()
+    status = _core.fewbits_undither(
+        address(packed),
+        packed.nbytes,
+        byref(how),
+        address(scales),
+        scales.size,
+        address(values),
+        values.size,
+        add,
+        byref(tally),
+    )
+    return int(status), int(tally[1])
+
+
+def check(statuses: list[int]) -> None:
+    """Refuse what any part of a vector was refused for: of several reasons the lowest number."""
+    _checked(min(filter(None, statuses), default=OK))
 
 
 def steps_encode(

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
+from fewbits._native import LEVEL_WITHOUT_SCALE
 from fewbits.core import blocks, parameters
 from fewbits.core.guarantee import Guarantee
 from fewbits.core.operator import Operator, Parts, Written
@@ -20,7 +21,6 @@ from fewbits.kernels.units import Tally
 from fewbits.rng import Rng
 from fewbits.wire.sections import Coded, Floats, Packed, Section
 
-LEVEL_WITHOUT_SCALE = "a block whose scale is 0 holds a level above 0"
 SIGN_ON_NAN = "a sign is set on a zero or on a value that is not finite"
 SUMMATION = 2.0**-40  # relative; far above the error of any sum or root in float64
 
@@ -90,7 +90,11 @@ class Dithering(Operator):
     def decode(self, parts: Parts, out: Vector, *, threads: int = 1) -> Tally:
         format = out.format
         first, second = self.layout(out.count, format)
-        scales, codes = self._sent_scales(first.read(parts[0]), format), second.read(parts[1])
+        scales = self._sent_scales(first.read(parts[0]), format)
+        if self._undithers(format):
+            second.check(parts[1].size)
+            return self._undither(scales, parts[1], out.bits, threads)
+        codes = second.read(parts[1])
         if scales.size == 1:
             return self._decode_block(scales, codes, out)
         cut, nonfinite = Block.of(out.count, self.block), 0
@@ -102,6 +106,41 @@ class Dithering(Operator):
             out.bits[part] = self._signed(own, levels, negative, odd, format)
             nonfinite += int(odd.sum())
         return Tally(0, nonfinite)
+
+    def accumulate(
+        self, parts: Parts, format: Format, totals: npt.NDArray[Any], *, threads: int = 1
+    ) -> Tally:
+        if not self._undithers(format):
+            return Operator.accumulate(self, parts, format, totals, threads=threads)
+        first, second = self.layout(totals.size, format)
+        scales = self._sent_scales(first.read(parts[0]), format)
+        second.check(parts[1].size)
+        return self._undither(scales, parts[1], totals, threads, add=True)
+
+    def _undithers(self, format: Format) -> bool:
+        """Whether there is a native decoder."""
+        few = self.levels <= native.MOST_UNDITHERED
+        return format == FLOAT32 and self.coder == "packed" and few
+
+    def _undither(
+        self,
+        scales: Bits,
+        packed: npt.NDArray[np.uint8],
+        values: npt.NDArray[Any],
+        threads: int,
+        *,
+        add: bool = False,
+    ) -> Tally:
+        return native.undither(
+            packed,
+            scales,
+            values,
+            levels=self.levels,
+            natural=self.natural_levels,
+            block=self.block,
+            add=add,
+            threads=threads,
+        )
 
     def _decode_block(self, scale: Bits, codes: npt.NDArray[Any], out: Vector) -> Tally:
         """All values by one table of what each code stands for."""

@@ -173,16 +173,52 @@ def dither(
     own, width = bits.view(np.uint32), (2 * levels + 1).bit_length()
 
     def work(piece: slice) -> Tally:
-        size = block or max(piece.stop - piece.start, 1)
-        first = piece.start // block if block else 0
-        given = scales[first : first + -(-(piece.stop - piece.start) // size)]
+        size, given = _blocks(scales, block, piece)
         how = _native_operators.Dithering(
             levels, natural, size, piece.start, _native.key_words(rng.key)
         )
         part = packed[packed_size(piece.start, width) : packed_size(piece.stop, width)]
-        return Tally(*_native_operators.dither(own[piece], how, given.view(np.uint32), part))
+        return Tally(*_native_operators.dither(own[piece], how, given, part))
 
     return units.total(parallel.run(work, bits.size, threads))
+
+
+MOST_UNDITHERED = 127  # levels whose codes fit into a byte
+
+
+def undither(
+    packed: Bytes,
+    scales: Bits,
+    values: npt.NDArray[Any],
+    *,
+    levels: int,
+    natural: bool,
+    block: int,
+    add: bool = False,
+    threads: int = 1,
+) -> Tally:
+    """The reverse for at most `MOST_UNDITHERED` levels: to float32 bits, or added to totals."""
+    if add:
+        _check_totals(FLOAT32, values)
+    own, width = values.view(np.uint32), (2 * levels + 1).bit_length()
+
+    def work(piece: slice) -> tuple[int, int]:
+        size, given = _blocks(scales, block, piece)
+        how = _native_operators.Dithering(levels, natural, size)
+        part = packed[packed_size(piece.start, width) : packed_size(piece.stop, width)]
+        return _native_operators.undither(part, how, given, own[piece], add=add)
+
+    found = parallel.run(work, values.size, threads)
+    _native_operators.check([status for status, _ in found])
+    return Tally(0, sum(nonfinite for _, nonfinite in found))
+
+
+def _blocks(scales: Bits, block: int, piece: slice) -> tuple[int, npt.NDArray[np.uint32]]:
+    """The size of a piece's blocks, and their scales."""
+    size = block or max(piece.stop - piece.start, 1)
+    first = piece.start // block if block else 0
+    given = scales[first : first + -(-(piece.stop - piece.start) // size)]
+    return size, given.view(np.uint32)
 
 
 def _coded(
