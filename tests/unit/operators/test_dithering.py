@@ -362,6 +362,17 @@ def test_long_norms_are_summed_in_one_order(count: int, simd: str) -> None:
             assert native.dither_scales(bits(x), p, block).tobytes() == wanted
 
 
+def test_terms_of_norms_have_every_bit_of_the_reference(simd: str) -> None:
+    """Before they are rounded to a scale, which hides the order of a sum nearly always."""
+    x = np.random.default_rng(5).standard_normal(10_007).astype(np.float32)
+    for number, power in ((1, 1), (2, 2)):
+        for size in (8, 100, 4096, 65_536):
+            sums, _ = _native_operators.norm_terms(bits(x), size, number)
+            terms = np.abs(x.astype(np.float64)) ** power
+            pieces = [terms[start : start + size] for start in range(0, x.size, size)]
+            assert sums.tolist() == [dithering.chunk_sum(piece) for piece in pieces]
+
+
 def test_native_dithering_refuses_sizes_that_do_not_fit() -> None:
     x, packed = np.zeros(64, np.uint32), np.zeros(32, np.uint8)
     key = _native.key_words(bytes(16))

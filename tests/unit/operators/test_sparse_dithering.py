@@ -260,7 +260,8 @@ def test_stochastic_draws_the_upper_neighbour_with_the_fraction_as_probability()
     assert (np.abs(up - fraction) <= 4.5 * np.sqrt(fraction * (1 - fraction) / trials) + 1e-5).all()
 
 
-def test_the_error_of_subtractive_dither_is_uniform_whatever_the_input() -> None:
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])  # native code, and the reference
+def test_the_error_of_subtractive_dither_is_uniform_whatever_the_input(dtype: type) -> None:
     d = 100_000
     own = SparseDithering(nu=0.5, rounding="subtractive")
     source = np.random.default_rng(9)
@@ -270,7 +271,7 @@ def test_the_error_of_subtractive_dither_is_uniform_whatever_the_input() -> None
         "sparse": source.standard_normal(d) * (source.random(d) < 0.01),
     }
     for values in inputs.values():
-        x = values.astype(np.float32)
+        x = values.astype(dtype)
         step = 2 * math.sqrt(0.5 / d) * np.linalg.norm(exact(x))
         off = np.sort((sent(x, own) - exact(x)) / step)
         # Kolmogorov: 2.2 / sqrt(d) is passed with probability 1e-4.
@@ -279,7 +280,7 @@ def test_the_error_of_subtractive_dither_is_uniform_whatever_the_input() -> None
         # The squared error of a uniform number has mean 1/12, standard deviation 1/sqrt(180).
         assert abs((off**2).mean() - 1 / 12) < 4 / math.sqrt(180 * d)
         assert abs(off @ exact(x)) <= 4 * np.linalg.norm(exact(x)) / math.sqrt(12)
-    flat, gauss = (inputs[name].astype(np.float32) for name in ("flat", "gauss"))
+    flat, gauss = (inputs[name].astype(dtype) for name in ("flat", "gauss"))
     stochastic = SparseDithering(nu=0.5, rounding="stochastic")
     for x in (flat, gauss):
         assert error(x, sent(x, stochastic)) > 1.9 * error(x, sent(x, own))
