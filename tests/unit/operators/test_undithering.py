@@ -220,4 +220,4 @@ def test_the_native_decoder_refuses_sizes_that_do_not_fit() -> None:
         status, _ = _native_operators.undither(part, how, scales, values, add=False)
         with pytest.raises(RuntimeError, match="refused its arguments"):
             _native_operators.check([_native.OK, status])
-    assert native.MOST_UNDITHERED == NaturalDithering.most_levels
+    assert NaturalDithering.most_levels == native.MOST_UNDITHERED
