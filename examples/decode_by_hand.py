@@ -140,7 +140,7 @@ def operator(
     spec += ":" * bool(parameters) + ",".join(names[number] for number in parameters)
     sent = {1: format, 2: FLOAT16, 3: BFLOAT16}.get(code)
     if sent:
-        return spec, cast(sections, sent, format, count)
+        return spec, cast(sections, format, count, sent)
     return spec, natural(sections, format, count, 1 in parameters)
 
 

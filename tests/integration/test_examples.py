@@ -30,8 +30,6 @@ PLAIN = (
     "natural",
     "natural:rounding=nearest",
     "natural:coder=rans",
-    "spherical",
-    "spherical:alpha=0.25,block=7,scale=unbiased",
 )
 SPECS = (
     *PLAIN,
@@ -53,6 +51,8 @@ SPECS = (
     "sparse-dithering:rounding=subtractive,block=11",
     "sparse-dithering:coder=paper",
     "sparse-dithering:rounding=stochastic,coder=paper,block=20",
+    "spherical",
+    "spherical:alpha=0.25,block=7,scale=unbiased",
 )
 
 
