@@ -305,7 +305,7 @@ def test_values_beyond_the_range_saturate_with_a_warning(case: Case, format: For
         y = fewbits.decompress(fewbits.compress(x, case.operator, seed=1))  # warnings are errors
         assert np.isfinite(exact(y)).all()
         return
-    if len(case.parts) > 1:
+    if not case.plain:  # what is left of such values depends on the others
         with pytest.warns(SaturationWarning, match=r"^[12] of 3 values exceed the range"):
             frame = fewbits.compress(x, case.operator, seed=1)
         assert np.isfinite(exact(fewbits.decompress(frame))).all()

@@ -55,9 +55,10 @@ class Cast(Operator):
             return Guarantee(omega=0.0, bits=bits)
         # Half a unit in the last place, relative to the value.
         relative = 2.0 ** -(self.target.mantissa + 1)
-        largest = (2.0 - 2.0**-self.target.mantissa) * self.target.largest_power_value
         low = max(self.target.smallest_normal, format.smallest_normal)
-        return Guarantee(alpha=relative**2, sure=True, bits=bits, low=low, high=largest)
+        return Guarantee(
+            alpha=relative**2, sure=True, bits=bits, low=low, high=self.target.largest_value
+        )
 
 
 def _holds(wide: Format, narrow: Format) -> bool:

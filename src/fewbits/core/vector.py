@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from fewbits.errors import EncodeError, LimitError, MissingExtraError, SpecError
 from fewbits.kernels.formats import BFLOAT16, BY_NAME, Bits, Format
+from fewbits.kernels.reference import to_float64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,6 +27,12 @@ class Vector:
     def count(self) -> int:
         """The number of values."""
         return self.bits.size
+
+
+def count_above(x: Vector, limit: float) -> int:
+    """How many finite values have a magnitude above `limit`."""
+    magnitudes = np.abs(to_float64(x.bits, x.format))
+    return int(np.count_nonzero(np.isfinite(magnitudes) & (magnitudes > limit)))
 
 
 def torch_module() -> Any:

@@ -244,7 +244,8 @@ def attach(
     """Compress a DDP model's gradients; every rank must call this with the same arguments.
 
     `worker` compresses each rank's gradient, `master` the mean that is sent back: by default the
-    same operator if it is unbiased, else `natural`; `"identity"` for one direction only. `scheme`
+    same operator if it is unbiased, else `natural`, entropy coded if that operator is;
+    `"identity"` for one direction only. `scheme`
     is `sharded` (every rank averages a share), `star` (rank 0 does) or `gather` (everyone does).
     `policy` says which tensors are compressed: patterns of names, `{"head.*": "exact"}`, or a
     function of name and shape; by default one-dimensional and small tensors go exact. `nonfinite`:

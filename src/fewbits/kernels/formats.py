@@ -65,6 +65,11 @@ class Format:
         """The greatest finite power of two, as a number."""
         return float(2.0**self.bias)
 
+    @property
+    def largest_value(self) -> float:
+        """The greatest finite number."""
+        return (2 - 2.0**-self.mantissa) * self.largest_power_value
+
 
 FLOAT32 = Format("float32", 1, 8, 23)
 FLOAT64 = Format("float64", 2, 11, 52)

@@ -267,7 +267,9 @@ def rounded_scales(numbers: Numbers, format: Format, up: npt.NDArray[np.bool_]) 
     size would double the codes. What is too large becomes the largest number.
     """
     if format == FLOAT64:
-        result = np.where(numbers < format.smallest_normal, np.nextafter(numbers, np.inf), numbers)
+        with np.errstate(over="ignore"):
+            above = np.nextafter(numbers, np.inf)
+        result = np.where(numbers < format.smallest_normal, above, numbers)
         return np.minimum(result, LARGEST).view(np.uint64)
     assert format == FLOAT32
     with np.errstate(over="ignore", under="ignore"):

@@ -95,7 +95,6 @@ class Hadamard(Stage):
         # A rotated value is at most the root of the block times the largest one. It may be as small
         # as it likes: from this `low` on, what is lost below the operator's own is one `unit`.
         root = math.sqrt(block)
-        largest = (2 - 2.0**-format.mantissa) * format.largest_power_value
-        ends = inner.low * root / unit, min(inner.high, largest) / root
+        ends = inner.low * root / unit, min(inner.high, format.largest_value) / root
         known = {"omega" if inner.unbiased else "alpha": error}
         return replace(inner, **known, low=ends[0], high=ends[1])  # type: ignore[arg-type]

@@ -82,8 +82,7 @@ class RandK(Stage):
         # A product (1 + u) x d/k has the error (d/k - 1)(1 + 2u) + u^2 d/k, relative to x^2.
         unit = 0.0 if math.frexp(factor)[0] == 0.5 else 2.0 ** -(format.mantissa + 1)
         omega = (factor - 1) * (1 + 2 * unit) + factor * unit**2
-        largest = (2 - 2.0**-format.mantissa) * format.largest_power_value
-        low, high = inner.low / factor, min(inner.high, largest) / factor
+        low, high = inner.low / factor, min(inner.high, format.largest_value) / factor
         ends = (low, high) if factor > 1 else (inner.low, inner.high)
         return replace(after_unbiased(omega, inner), low=ends[0], high=ends[1])
 

@@ -53,7 +53,8 @@ for sparse ones.
 **Ends of the range.** Scales are float32, or float64 for float64 vectors. The step is made a little
 smaller than above, by the rounding of the vector's format, so that the promise holds for the
 decoded numbers; where $\nu$ is too fine for that, or for codes of 16 bits, a `SpecError` says so.
-Results beyond the largest number of the format become it. With `nonfinite="carry"` a block that
+Results beyond the largest number of the format become it; the unbiased roundings promise nothing
+for values from which that can happen, and count them. With `nonfinite="carry"` a block that
 holds a NaN or an infinity decodes to NaN everywhere.
 
 Reference: Albasyoni, Safaryan, Condat, Richtárik, *Optimal Gradient Compression for Distributed and
@@ -71,7 +72,7 @@ from fewbits.coding import enumerative
 from fewbits.core.guarantee import Guarantee
 from fewbits.core.keys import key_section, read_key
 from fewbits.core.operator import Operator, Parts, Written
-from fewbits.core.vector import Vector
+from fewbits.core.vector import Vector, count_above
 from fewbits.errors import DecodeError, SpecError
 from fewbits.kernels import native_steps, steps
 from fewbits.kernels.formats import FLOAT32, FLOAT64, Bits, Format
@@ -82,6 +83,7 @@ from fewbits.rng import Rng
 from fewbits.wire.sections import Coded, Enumerated, Floats, Section
 
 LARGEST_BOUND = 1 << 16
+LARGEST_BLOCK = 1 << 62
 _SLOP = 2.0**-32  # far above the rounding errors of a norm, far below those of float32
 
 
@@ -103,8 +105,10 @@ class SparseDithering(Operator):
         object.__setattr__(self, "nu", float(self.nu))
         if not 0 < self.nu < math.inf:
             raise SpecError(f"nu must be above 0, got {self.nu}")
-        if self.block < 0:
-            raise SpecError(f"block must be 0 (the whole vector) or more, got {self.block}")
+        if not 0 <= self.block < LARGEST_BLOCK:
+            raise SpecError(
+                f"block must be 0 (the whole vector) or more, below 2^62, got {self.block}"
+            )
         if self.scale != "norm" and self.rounding != "nearest":
             raise SpecError(
                 f"scale={self.scale} would make rounding={self.rounding} biased: "
@@ -192,7 +196,7 @@ class SparseDithering(Operator):
         if self.rounding == "subtractive":
             key = np.frombuffer(rng.key, np.uint8).astype(np.uint16)
             sizes = (*sizes, layout[2].write(key, into[2]))
-        return Written(Tally(), sizes)
+        return Written(Tally(saturated=self._saturated(x, scanned)), sizes)
 
     def _step_bits(self, scanned: steps.Scanned, blocks: Blocks, format: Format) -> Bits:
         """The steps of the blocks; 0 where all values are, NaN where one is not finite."""
@@ -225,7 +229,19 @@ class SparseDithering(Operator):
         codes = steps.quantise(x.bits, x.format, blocks, step, rounded, threads)
         if self.rounding != "subtractive":
             self._settle(x, blocks, scanned, codes, sent, threads)
-        return sent, codes, Tally(nonfinite=scanned.nonfinite)
+        return sent, codes, Tally(self._saturated(x, scanned), scanned.nonfinite)
+
+    def _high(self, format: Format) -> float:
+        """Up to where random results stay below the largest number: a step is 2 sqrt(nu) rms."""
+        reach = {"nearest": 0.0, "stochastic": 2.0, "subtractive": 1.0}[self.rounding]
+        return format.largest_value / (1 + reach * math.sqrt(self.nu)) if reach else math.inf
+
+    def _saturated(self, x: Vector, scanned: steps.Scanned) -> int:
+        """How many values are so large that their results may be cut to the largest number."""
+        high = self._high(x.format)
+        with np.errstate(over="ignore", invalid="ignore"):
+            within = np.ldexp(scanned.norms, scanned.exponents) <= high
+        return 0 if math.isinf(high) or within.all() else count_above(x, high)
 
     def _settle(
         self,
@@ -316,7 +332,8 @@ class SparseDithering(Operator):
             format.smallest_normal, scale.smallest_normal * max(1.0, math.sqrt(block / self.nu))
         )
         if self.rounding != "nearest":
-            return Guarantee(omega=self._error, bits=bits, low=low)
+            high = self._high(format)
+            return Guarantee(omega=self._error, bits=bits, low=low, high=high)
         unit = _unit(format)
         # Codes are off by factors of 2/3 to 2, hence the angle between x and q.
         sine = 1 - 0.75 / block

@@ -50,7 +50,8 @@ differences within blocks it is better.
 
 **Ends of the range.** A block of zeros decodes to zeros. With `nonfinite="carry"` a block that
 holds a NaN or an infinity decodes to NaN everywhere. Results beyond the largest number of the
-format become it, which is nearer to the input.
+format become it, which is nearer to the input; `unbiased` promises nothing for values from which
+that can happen, and counts them.
 
 Reference: Albasyoni, Safaryan, Condat, Richtárik, *Optimal Gradient Compression for Distributed and
 Federated Learning* (2020). Blocks, quantised radii and the scales `mmse` and `unbiased` are ours.
@@ -67,7 +68,7 @@ import numpy.typing as npt
 from fewbits.core import caps
 from fewbits.core.guarantee import Guarantee
 from fewbits.core.operator import Operator, Parts, Written
-from fewbits.core.vector import Vector
+from fewbits.core.vector import Vector, count_above
 from fewbits.errors import DecodeError, SpecError
 from fewbits.kernels import native, parallel, spherical
 from fewbits.kernels.formats import FLOAT32, FLOAT64, Format
@@ -165,7 +166,9 @@ class Spherical(Operator):
             for section, values, part in zip(layout, own, into, strict=True)
         )
         escaped = int(np.count_nonzero(sent.indices == self._limit(x.count)))
-        return Written(Tally(nonfinite=sent.nonfinite, escaped=escaped), sizes)
+        high = self._high(x.count, x.format)
+        saturated = 0 if math.isinf(high) else count_above(x, high)
+        return Written(Tally(saturated, sent.nonfinite, escaped), sizes)
 
     def searched(self, x: Vector, rng: Rng, stream: Rng, *, native: bool, threads: int = 1) -> Sent:
         """What travels, found by native code or by the reference, which gives the same."""
@@ -332,7 +335,18 @@ class Spherical(Operator):
             return Guarantee(alpha=(math.sqrt(error) + _ROUNDING * unit) ** 2, bits=bits, low=low)
         error = (1 + step**2 / (4 * (1 + step))) / mean**2 - 1
         most = (math.sqrt(error) + (1 + math.sqrt(1 + error)) * unit) ** 2
-        return Guarantee(omega=most, bits=bits, low=low)
+        high = self._high(d, format)
+        return Guarantee(omega=most, bits=bits, low=low, high=high)
+
+    def _high(self, d: int, format: Format) -> float:
+        """Up to where unbiased results, which may be as long as their block, stay in the format."""
+        if self.scale != "unbiased":
+            return (
+                math.inf
+            )  # results are at most as long as what they are near to, or cut towards it
+        size = max(min(self.block, d), 1)
+        longest = math.sqrt(size) * (1 + 2.0 ** -self._radius_bits(d)) * self._rho(size)
+        return format.largest_value / longest
 
     def _rho(self, size: int) -> float:
         """The length of the results for a block of length 1."""

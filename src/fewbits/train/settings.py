@@ -70,7 +70,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--operator", action="append", metavar="SPEC", help="repeatable; none, fp16-hook, "
         "powersgd:rank=4 or a spec (default: none, fp16-hook and natural)")  # fmt: skip
-    add("--master", metavar="SPEC", help="operator of the way back (default: the same)")
+    add("--master", metavar="SPEC", help="operator of the way back (default: the "
+        "same if it is unbiased, else natural, entropy coded if the operator is)")  # fmt: skip
     add("--scheme", choices=SCHEMES, default="sharded", help="default: sharded")
     add("--workers", type=int, default=2, metavar="N", help="local processes (default: 2)")
     add("--data", default="digits", metavar="DIR", help="digits, or a folder with MNIST's idx "

@@ -5,13 +5,14 @@ below somewhere, so that neither the identity nor the zero map could pass.
 """
 
 import math
+import warnings
 
 import numpy as np
 import pytest
 
 import fewbits
 from cases import array, exact, sealed
-from fewbits import DecodeError, Rng, SpecError
+from fewbits import DecodeError, Rng, SaturationWarning, SpecError
 from fewbits.coding import enumerative
 from fewbits.core.vector import Vector, from_array
 from fewbits.kernels import steps
@@ -237,6 +238,23 @@ def test_a_matched_scale_leaves_no_error_along_the_vector(format: Format, block:
             assert found == pytest.approx(lost / (1 - lost), rel=0.05)
 
 
+@formats
+@pytest.mark.parametrize("rounding", ["stochastic", "subtractive"])
+def test_values_that_may_be_cut_are_beyond_the_promise_and_counted(
+    format: Format, rounding: str
+) -> None:
+    own = SparseDithering(rounding=rounding)
+    high = own.guarantee(64, format).high
+    assert 0.5 < high / format.largest_value < 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        below = exact(sent(array(np.full(64, 0.99 * high), format), own))
+    assert below.max() < format.largest_value
+    beyond = array(np.where(np.arange(64) < 7, format.largest_value, 1.0), format)
+    with pytest.warns(SaturationWarning, match="7 of 64"):
+        sent(beyond, own)
+
+
 def test_large_nu_sends_the_largest_value_at_least() -> None:
     x = np.array([0.5, -1.0, 0.75, 1.0, 0.1], np.float32)
     for scale in ("norm", "least-squares"):
@@ -377,6 +395,7 @@ def test_huge_and_tiny_vectors_keep_their_relative_error(format: Format) -> None
         ("nu=0", "nu must be above 0"),
         ("nu=-1", "nu must be above 0"),
         ("block=-1", "block must be 0"),
+        (f"block={2**63}", "block must be 0"),
         ("scale=least-squares,rounding=stochastic", "rounding=nearest only"),
         ("scale=least-squares,rounding=subtractive", "rounding=nearest only"),
         ("scale=matched,rounding=stochastic", "rounding=nearest only"),

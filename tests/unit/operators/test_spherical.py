@@ -2,13 +2,14 @@
 
 import hashlib
 import math
+import warnings
 
 import numpy as np
 import pytest
 
 import fewbits
 from cases import DTYPES, array, exact
-from fewbits import DecodeError, Rng, SpecError, _native_operators
+from fewbits import DecodeError, Rng, SaturationWarning, SpecError, _native_operators
 from fewbits.core import caps
 from fewbits.core.composition import Composed
 from fewbits.core.vector import Vector
@@ -211,6 +212,24 @@ def test_accepted_directions_are_uniform_on_the_cap() -> None:
         assert (numbers >= at).mean() == pytest.approx(
             expected, abs=5 * math.sqrt(expected * (1 - expected) / count) + 1e-12
         )
+
+
+@pytest.mark.parametrize("format", FORMATS, ids=lambda format: format.name)
+def test_unbiased_values_that_may_be_cut_are_beyond_the_promise_and_counted(
+    format: Format,
+) -> None:
+    own = Spherical(scale="unbiased")
+    high = own.guarantee(64, format).high
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        frames = (
+            fewbits.compress(array(np.full(64, 0.99 * high), format), own, seed=seed)
+            for seed in range(50)
+        )
+        most = max(np.abs(exact(fewbits.decompress(frame))).max() for frame in frames)
+    assert 0.3 * format.largest_value < most < format.largest_value
+    with pytest.warns(SaturationWarning, match="3 of 64"):
+        fewbits.compress(array(np.where(np.arange(64) < 3, 2 * high, 1.0), format), own, seed=1)
 
 
 def test_equal_blocks_get_different_directions() -> None:
