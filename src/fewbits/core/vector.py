@@ -4,6 +4,7 @@ Operators see bits only, so bfloat16 needs no package and no value passes throug
 unseen. torch is never imported here: a tensor can only come from a program that already has.
 """
 
+import math
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +31,9 @@ class Vector:
 
 
 def count_above(x: Vector, limit: float) -> int:
-    """How many finite values have a magnitude above `limit`."""
+    """How many finite values have a magnitude above `limit`; none if that is infinite."""
+    if limit == math.inf:
+        return 0
     magnitudes = np.abs(to_float64(x.bits, x.format))
     return int(np.count_nonzero(np.isfinite(magnitudes) & (magnitudes > limit)))
 

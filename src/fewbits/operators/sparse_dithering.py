@@ -106,9 +106,7 @@ class SparseDithering(Operator):
         if not 0 < self.nu < math.inf:
             raise SpecError(f"nu must be above 0, got {self.nu}")
         if not 0 <= self.block < LARGEST_BLOCK:
-            raise SpecError(
-                f"block must be 0 (the whole vector) or more, below 2^62, got {self.block}"
-            )
+            raise SpecError(f"block must be 0 (the whole vector) or below 2^62, got {self.block}")
         if self.scale != "norm" and self.rounding != "nearest":
             raise SpecError(
                 f"scale={self.scale} would make rounding={self.rounding} biased: "
@@ -241,7 +239,7 @@ class SparseDithering(Operator):
         high = self._high(x.format)
         with np.errstate(over="ignore", invalid="ignore"):
             within = np.ldexp(scanned.norms, scanned.exponents) <= high
-        return 0 if math.isinf(high) or within.all() else count_above(x, high)
+        return 0 if within.all() else count_above(x, high)
 
     def _settle(
         self,
@@ -332,8 +330,7 @@ class SparseDithering(Operator):
             format.smallest_normal, scale.smallest_normal * max(1.0, math.sqrt(block / self.nu))
         )
         if self.rounding != "nearest":
-            high = self._high(format)
-            return Guarantee(omega=self._error, bits=bits, low=low, high=high)
+            return Guarantee(omega=self._error, bits=bits, low=low, high=self._high(format))
         unit = _unit(format)
         # Codes are off by factors of 2/3 to 2, hence the angle between x and q.
         sine = 1 - 0.75 / block

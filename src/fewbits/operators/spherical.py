@@ -155,19 +155,14 @@ class Spherical(Operator):
         sent = self.searched(x, rng, stream, native=True, threads=threads)
         layout = self.layout(x.count, x.format)
         key = np.frombuffer(stream.key, np.uint8).astype(np.uint16)[: layout[3].count]
-        own: tuple[npt.NDArray[np.generic], ...] = (
-            sent.radii.astype(np.int32),
-            sent.indices,
-            sent.escapes,
-            key,
-        )
+        own: tuple[npt.NDArray[np.generic], ...]
+        own = sent.radii.astype(np.int32), sent.indices, sent.escapes, key
         sizes = tuple(
             section.write(values, part)
             for section, values, part in zip(layout, own, into, strict=True)
         )
         escaped = int(np.count_nonzero(sent.indices == self._limit(x.count)))
-        high = self._high(x.count, x.format)
-        saturated = 0 if math.isinf(high) else count_above(x, high)
+        saturated = count_above(x, self._high(x.count, x.format))
         return Written(Tally(saturated, sent.nonfinite, escaped), sizes)
 
     def searched(self, x: Vector, rng: Rng, stream: Rng, *, native: bool, threads: int = 1) -> Sent:
@@ -335,8 +330,7 @@ class Spherical(Operator):
             return Guarantee(alpha=(math.sqrt(error) + _ROUNDING * unit) ** 2, bits=bits, low=low)
         error = (1 + step**2 / (4 * (1 + step))) / mean**2 - 1
         most = (math.sqrt(error) + (1 + math.sqrt(1 + error)) * unit) ** 2
-        high = self._high(d, format)
-        return Guarantee(omega=most, bits=bits, low=low, high=high)
+        return Guarantee(omega=most, bits=bits, low=low, high=self._high(d, format))
 
     def _high(self, d: int, format: Format) -> float:
         """Up to where unbiased results, which may be as long as their block, stay in the format."""
