@@ -60,7 +60,7 @@ Federated Learning* (2020). Blocks, quantised radii and the scales `mmse` and `u
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -155,8 +155,8 @@ class Spherical(Operator):
         sent = self.searched(x, rng, stream, native=True, threads=threads)
         layout = self.layout(x.count, x.format)
         key = np.frombuffer(stream.key, np.uint8).astype(np.uint16)[: layout[3].count]
-        own: tuple[npt.NDArray[np.generic], ...]
-        own = sent.radii.astype(np.int32), sent.indices, sent.escapes, key
+        radii = sent.radii.astype(np.int32)
+        own: list[npt.NDArray[Any]] = [radii, sent.indices, sent.escapes, key]
         sizes = tuple(
             section.write(values, part)
             for section, values, part in zip(layout, own, into, strict=True)
