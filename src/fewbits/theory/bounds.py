@@ -120,6 +120,21 @@ def slowdown(pair: Pair, workers: int, noise: float = math.inf) -> float:
     return (pair.master + 1) * worker
 
 
+def biased_slowdown(alpha_worker: float, alpha_master: float) -> float | None:
+    r"""The same for contractive operators, where workers' gradients agree and are exact.
+
+    Gradient descent with step $1 / L$ and $\|C(g) - g\|^2 \le \alpha \|g\|^2$ loses a factor
+    $1 - \alpha$ in the descent lemma, so it takes $1 / (1 - \alpha)$ times the iterations. One
+    operator after another has $\sqrt\alpha \le (1 + \sqrt{\alpha_W})(1 + \sqrt{\alpha_M}) - 1$, by
+    the triangle inequality. None where that is 1 or more: nothing is promised. Different gradients
+    need error feedback.
+    """
+    for name, value in (("alpha_worker", alpha_worker), ("alpha_master", alpha_master)):
+        check_not_negative(name, value)
+    root = (1 + math.sqrt(alpha_worker)) * (1 + math.sqrt(alpha_master)) - 1
+    return 1 / (1 - root**2) if root < 1 else None
+
+
 class Horizon(NamedTuple):
     """A step for a given number of iterations, what it ensures, and from which number on."""
 
