@@ -6,8 +6,7 @@ $\alpha$ (the literature's $\delta$ is $1 - \alpha$), and workers draw independe
 an upper end: shorter steps are as safe. Without compression each becomes that of gradient descent,
 $1 / L$, or $1 / \tilde L$ and $1 / L_{\max}$ where its proof uses only these.
 
-Where a rule says *derived*, [the page on theory](../theory.md) has the proof. All proofs there use
-the descent lemma
+Where a rule says *derived*, `docs/theory.md` has the proof. All proofs there use the descent lemma
 $$ f(x^+) \le f(x) - \frac\gamma2 \|\nabla f(x)\|^2 - \Bigl(\frac1{2\gamma} - \frac L2\Bigr)
    \|x^+ - x\|^2 + \frac\gamma2 \|G - \nabla f(x)\|^2 \quad\text{for } x^+ = x - \gamma G $$
 and that $\gamma \le 1 / (b + \sqrt a)$ implies $a \gamma^2 + b \gamma \le 1$.
@@ -168,7 +167,7 @@ def dasha(smoothness: Smoothness, omega: float, workers: int) -> Dasha:
 
     $a = 1 / (1 + 2\omega)$, $\gamma \le 1 / (L + \tilde L \sqrt{2 \omega (4 \omega + 1) / n})$.
     *Derived.* Tyurin and Richtárik (2022) are cited with $16 \omega (2 \omega + 1)$ for
-    $2 \omega (4 \omega + 1)$, not checked at the source: up to twice as careful.
+    $2 \omega (4 \omega + 1)$, not checked at the source: a term at least twice as large.
     """
     _check_unbiased(omega, workers)
     noise = math.sqrt(2 * omega * (4 * omega + 1) / workers)
