@@ -39,6 +39,8 @@ def test_what_is_kept_is_not_measured_again(monkeypatch: pytest.MonkeyPatch) -> 
     assert speeds.kept(["identity", "sign"])["sign"] == first["sign"]
     assert speeds.kept(["sign"], again=True) != {"sign": first["sign"]}
     assert calls == ["natural", "sign", "identity", "sign"]
+    assert speeds.kept(["natural"]) == {"natural": first["natural"]}  # others are left alone
+    assert calls[4:] == []
 
 
 @pytest.mark.parametrize(

@@ -42,13 +42,13 @@ def kept(
     specs: Sequence[str], *, again: bool = False, advance: Callable[[int], None] = lambda _: None
 ) -> dict[str, Codec]:
     """Speeds from the file, and measured where it has none of this machine and version."""
-    path, found = cache_path(), {} if again else _read(cache_path())
-    missing = [spec for spec in specs if spec not in found]
-    for spec in missing:
+    found = _read(cache_path())
+    wanted = [spec for spec in specs if again or spec not in found]
+    for spec in wanted:
         found[spec] = measured(spec)
         advance(1)
-    if missing:
-        _write(path, found)
+    if wanted:
+        _write(cache_path(), found)
     return {spec: found[spec] for spec in specs}
 
 

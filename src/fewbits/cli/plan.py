@@ -84,8 +84,7 @@ def run(options: argparse.Namespace) -> None:
     print(_table(rows, setting))
     print()
     print(verdict(rows, setting))
-    source = f"given in {options.speeds}" if options.speeds else "measured on this machine"
-    print(f"{source}: bits a value on {speeds.UNIT:,} Gaussian values, codec speeds")
+    print(_source(options))
     print("modelled: step times (docs/theory.md); iterations by Theorem 9, worst case over vectors")
     if any(not row.unbiased for row in rows):
         print("* biased: iterations hold where gradients agree; otherwise use error feedback")
@@ -212,6 +211,13 @@ def _report(
         "compress": found is not None and setting.job.workers > 1,
         "verdict": verdict(rows, setting),
     }
+
+
+def _source(options: argparse.Namespace) -> str:
+    what = f"bits a value on {speeds.UNIT:,} Gaussian values, codec speeds"
+    if options.speeds is not None:
+        return f"given in {options.speeds}: {what}"
+    return f"measured on this machine: {what} (kept in {speeds.cache_path()}; renew: --measure)"
 
 
 def _finite(value: float | None) -> float | str | None:

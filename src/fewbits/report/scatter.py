@@ -52,7 +52,7 @@ def bits_against_error(marks: Sequence[Mark]) -> str:
         share = (math.log10(error) - decades[0]) / (decades[-1] - decades[0])
         return height - _BOTTOM - (height - _TOP - _BOTTOM) * share
 
-    parts = _axes([(x(2.0**p), f"{2.0**p:g}") for p in powers], height)
+    parts = _axes([(x(2.0**p), f"{2**p}" if p >= 0 else f"1/{2**-p}") for p in powers], height)
     parts += [
         _grid(_LEFT, y(10.0**p), _PLOT, y(10.0**p))
         + _text(_LEFT - 7, y(10.0**p) + 4, f"{10.0**p:g}" if p > -3 else f"1e{p}", "end")
