@@ -165,12 +165,12 @@ class Dasha(NamedTuple):
 def dasha(smoothness: Smoothness, omega: float, workers: int) -> Dasha:
     r"""DASHA, $G_i \mathrel{+}= C_i(\nabla f_i(x^+) - \nabla f_i(x) - a (G_i - \nabla f_i(x)))$.
 
-    $a = 1 / (1 + 2\omega)$, $\gamma \le 1 / (L + \tilde L \sqrt{2 \omega (4 \omega + 1) / n})$.
-    *Derived.* Tyurin and Richtárik (2022) are cited with $16 \omega (2 \omega + 1)$ for
-    $2 \omega (4 \omega + 1)$, not checked at the source: a term at least twice as large.
+    $a = 1 / (1 + 2\omega)$, $\gamma \le 1 / (L + \tilde L \sqrt{2 \omega (2 \omega + 1) / n})$.
+    *Derived.* Tyurin and Richtárik (2022) are cited with 16 for the 2, not checked at the source. A
+    public research code of the method has $\omega (4 \omega + 1)$, nearly the same as ours.
     """
     _check_unbiased(omega, workers)
-    noise = math.sqrt(2 * omega * (4 * omega + 1) / workers)
+    noise = math.sqrt(2 * omega * (2 * omega + 1) / workers)
     return Dasha(1 / (1 + 2 * omega), 1 / (smoothness.whole + smoothness.mean_square * noise))
 
 

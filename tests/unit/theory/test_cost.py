@@ -76,6 +76,8 @@ def speedup(model: int, row: Cost | Row, theta: float) -> tuple[float, int]:
         (3, natural_norm(printed=True), "1.20", "1.36"),
         (4, SPARSE_NATURAL, "0.30", "3.0"),
         (4, natural_norm(printed=False), "1.3", "4.5"),
+        (4, natural_norm(printed=True), "1.36", "4.5"),
+        (1, standard(printed=True), "1.94", "2.01"),
     ],
 )
 def test_the_tables_of_the_paper(model: int, row: Cost | Row, worst: str, best: str) -> None:

@@ -83,7 +83,11 @@ def test_printed_forms() -> None:
 def test_the_derived_rules_allow_what_the_cited_ones_do() -> None:
     for omega in (0.01, 0.125, 1.0, 10.0, 1000.0):
         cited = 1 / (2.0 + 3.0 * math.sqrt(16 * omega * (2 * omega + 1) / 4))
-        assert cited < step_sizes.dasha(APART, omega, 4).step < 3 * cited
+        own = step_sizes.dasha(APART, omega, 4).step
+        assert cited < own < math.sqrt(8) * cited
+        assert (1 / own - 2.0) * math.sqrt(8) == pytest.approx(1 / cited - 2.0)
+        published_code = 1 / (2.0 + 3.0 * math.sqrt(omega * (4 * omega + 1) / 4))
+        assert published_code / math.sqrt(2) < own < published_code
     for alpha in (0.0, 0.1, 0.5, 0.9, 0.999):
         for growth in (1.0, 4.0, 49.0):
             cited = 1 / (14 * (2 / (1 - alpha) + growth) * 2.0)
