@@ -149,10 +149,30 @@ def test_a_step_is_the_sum_worked_by_hand() -> None:
 def test_the_model_is_near_what_was_measured_on_shaped_links(
     rate: float, workers: int, compute: float, bits: float | None, measured: float
 ) -> None:
-    """Ten million parameters over gloo between namespaces: seconds a step, within a sixth."""
+    """Ten million parameters over gloo between namespaces: seconds a step, within a sixth.
+
+    The codec's speed is assumed, not measured: at these rates the wire decides.
+    """
     job = Job(10_000_000, workers, compute)
     codec = None if bits is None else Codec(bits, 3e9, 3e9)
     assert seconds(job, rate, codec) == pytest.approx(measured, rel=1 / 6)
+
+
+@pytest.mark.parametrize(
+    ("rate", "workers", "compute", "bits", "measured"),
+    [
+        (1e8, 4, 0.098, 9.0, 1.83),
+        (1e9, 4, 0.098, 9.0, 0.336),
+        (1e8, 4, 0.098, 4.27, 0.88),
+        (1e9, 2, 0.051, 4.27, 0.180),
+    ],
+)
+def test_the_model_is_too_hopeful_where_processors_are_short(
+    rate: float, workers: int, compute: float, bits: float, measured: float
+) -> None:
+    """Four ranks coding on two cores, or entropy coding on a fast link, took up to 1.5 times."""
+    job = Job(10_000_000, workers, compute)
+    assert measured / 1.5 < seconds(job, rate, Codec(bits, 3e9, 3e9)) < measured
 
 
 def test_schemes_move_what_their_protocols_say() -> None:
