@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import fewbits
+from fewbits.theory import information
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "docs/quickstart.md")
@@ -162,6 +163,17 @@ def test_a_fresh_measurement_agrees_with_the_recorded_one() -> None:
         assert len(frame) == row["frame_bytes"]
         # Equal bits in, equal bits out; only the order of the two sums may differ by machine.
         assert error == pytest.approx(row["relative_squared_error"], rel=1e-9)
+
+
+def test_the_bits_on_the_page_on_theory_are_the_computed_ones() -> None:
+    page = (ROOT / "docs" / "theory.md").read_text()
+    rows = re.findall(r"^\| (0\.\d+) \|(.*)\|$", page, re.MULTILINE)
+    assert len(rows) == 5
+    for alpha, rest in rows:
+        shown = [cell.strip() for cell in rest.split("|")]
+        for d, text in zip((8, 16, 100, 1000, 10**6, 10**8), shown, strict=True):
+            digits = len(text.partition(".")[2])
+            assert f"{information.average_bits(float(alpha), d):.{digits}f}" == text
 
 
 @pytest.mark.parametrize("module", ["fewbits", "fewbits.codec"])

@@ -11,7 +11,7 @@ import pytest
 
 from fewbits import report
 from fewbits.errors import SpecError
-from fewbits.report import svg
+from fewbits.report import scatter, svg
 from fewbits.report.__main__ import main
 
 
@@ -143,3 +143,30 @@ def test_a_picture_stands_alone_whatever_its_titles_are() -> None:
     root = ElementTree.fromstring(svg.picture(panels))
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     assert "<b>" in {text.text for text in root.iter("{http://www.w3.org/2000/svg}text")}
+
+
+def test_the_figure_of_bounds_places_marks_above_the_curve_and_keeps_names_inside() -> None:
+    marks = [
+        scatter.Mark("few|<bits>", 1 / 64, 0.99, True),
+        scatter.Mark("many", 9.0, 0.08, True),
+        scatter.Mark("biased", 2.0, 0.07, False),
+    ]
+    text = scatter.bits_against_error(marks)
+    root = ElementTree.fromstring(text)
+    assert "few|&lt;bits&gt;" in text
+    width = float(root.attrib["viewBox"].split()[2])
+    height = float(root.attrib["viewBox"].split()[3])
+    circles = list(root.iter("{http://www.w3.org/2000/svg}circle"))
+    assert all(0 < float(own.attrib["cx"]) < width for own in circles)
+    assert all(0 < float(own.attrib["cy"]) < height for own in circles)
+    lines = root.iter("{http://www.w3.org/2000/svg}polyline")
+    (curve,) = (own.attrib["points"] for own in lines if own.attrib["class"] == "bound")
+    points = [tuple(map(float, pair.split(","))) for pair in curve.split()]
+    for (x, y), (next_x, next_y) in pairwise(points):  # the error falls as bits grow
+        assert next_x > x
+        assert next_y >= y
+    # Dots of operators lie on the free side of the curve, on which y is larger.
+    for mark, dot in zip(sorted(marks, key=lambda m: -m.error), circles[2::2], strict=True):
+        beyond = [y for x, y in points if x >= float(dot.attrib["cx"])]
+        assert not beyond or float(dot.attrib["cy"]) <= beyond[0] + 1, mark
+    assert scatter.bits_against_error([]).startswith("<svg")

@@ -39,7 +39,7 @@ def this_machine() -> Machine:
     """The machine that runs this process."""
     torch = torch_or_none()
     return Machine(
-        cpu=_cpu_model(),
+        cpu=cpu_model(),
         cores=available_threads(),
         system=f"{platform.system()} {platform.machine()}",
         simd=_native.simd(),
@@ -59,7 +59,8 @@ def torch_or_none() -> Any:
         return None
 
 
-def _cpu_model() -> str:
+def cpu_model() -> str:
+    """The processor's name."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

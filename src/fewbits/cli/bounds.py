@@ -1,0 +1,144 @@
+"""`fewbits bounds`: measured frames of every operator against the fewest bits that can suffice."""
+
+import argparse
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+import fewbits
+from fewbits import registry
+from fewbits.cli.console import Progress, Subcommands, about, add_command, count, print_json, table
+from fewbits.errors import SpecError
+from fewbits.report import scatter
+from fewbits.theory import information
+
+_VALUES, _SEED = 2**16, 7
+_MOST = 2**24  # values: beyond, a frame says nothing new
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One operator: what it promises, what its frame took and lost, and what it had to take."""
+
+    spec: str
+    omega: float | None
+    alpha: float | None
+    bits_per_value: float
+    error: float
+    least_bits_per_value: float | None
+    product: float | None
+
+
+def register(commands: Subcommands) -> None:
+    """Add the command's parser."""
+    parser = add_command(
+        commands,
+        "bounds",
+        summary="measured bits and errors of the operators against the lower bound",
+        example="fewbits bounds natural spherical --plot bounds.svg",
+        run=run,
+    )
+    parser.add_argument("specs", nargs="*", metavar="SPEC", help="operators (default: all)")
+    parser.add_argument(
+        "--values", type=count, default=_VALUES, help=f"length of the vector (default {_VALUES:,})"
+    )
+    parser.add_argument("--plot", metavar="OUT.svg", help="also draw bits against error")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Compress one Gaussian vector with each operator and compare."""
+    if options.values > _MOST:
+        raise SpecError(f"--values must be at most {_MOST:,}, got {options.values:,}")
+    if options.plot is not None and not options.plot.endswith(".svg"):
+        raise SpecError(f"--plot writes SVG: expected a name that ends in .svg, got {options.plot}")
+    x = np.random.default_rng(_SEED).standard_normal(options.values, np.float32)
+    specs = options.specs or _all_specs(options.values)
+    rows = []
+    with Progress("measuring", len(specs)) as progress:
+        for spec in specs:
+            with about(spec):
+                rows.append(measured(spec, x))
+            progress.advance(1)
+    if options.plot is not None:
+        Path(options.plot).write_text(_picture(rows), encoding="utf-8")
+    if options.json:
+        print_json(
+            {
+                "vector": f"standard normal, {options.values} float32 values, seed {_SEED}",
+                "operators": [asdict(row) for row in rows],
+            }
+        )
+        return
+    print(_table(rows))
+    print(
+        f"measured: bits (whole frame) and error |C(x)-x|²/|x|², {options.values:,} Gaussian values"
+    )
+    print("computed: least bits, ½ log₂ 1/α, with α = error, or error/(1+error) where unbiased:")
+    print("          no operator has fewer for every vector; on this one it is the limit as well")
+
+
+def measured(spec: str, x: npt.NDArray[np.float32]) -> Row:
+    """A frame of `x` and what comes back."""
+    operator = fewbits.operator(spec)
+    guarantee = operator.guarantee(x.size)
+    frame = fewbits.compress(x, operator, seed=_SEED)
+    wide = x.astype(np.float64)
+    error = float(np.sum((fewbits.decompress(frame) - wide) ** 2) / np.sum(wide**2))
+    bits = 8 * len(frame) / x.size
+    least, product = limit(error, bits, unbiased=guarantee.unbiased)
+    return Row(operator.spec, guarantee.omega, guarantee.alpha, bits, error, least, product)
+
+
+def limit(error: float, bits: float, *, unbiased: bool) -> tuple[float | None, float | None]:
+    r"""The least bits for this error and $\alpha\, 4^b$; nothing where nothing is lost or kept.
+
+    An unbiased operator divided by $1 + \omega$ is contractive with $\omega / (1 + \omega)$.
+    """
+    alpha = error / (1 + error) if unbiased else error
+    if not 0 < alpha < 1:
+        return None, None
+    product = information.uncertainty_product(alpha, bits, 1)
+    return information.uncertainty_bits(alpha, 1), product if product < math.inf else None
+
+
+def _all_specs(d: int) -> list[str]:
+    known = registry.known()
+    classes = sorted({**known.by_name, **known.stages}.items())
+    return [spec for _, cls in classes for spec in registry.offered(cls, d)]
+
+
+def _table(rows: list[Row]) -> str:
+    titles = ("spec", "promise", "bits/value", "error", "least bits", "above")
+    cells = [
+        (
+            row.spec,
+            f"ω = {row.omega:.4g}" if row.omega is not None else f"α = {row.alpha:.4g}",
+            f"{row.bits_per_value:.3f}",
+            f"{row.error:.3g}",
+            _text(row.least_bits_per_value),
+            _text(_above(row)),
+        )
+        for row in sorted(rows, key=lambda row: row.bits_per_value)
+    ]
+    return table(titles, cells, right="bits/value,error,least bits,above")
+
+
+def _above(row: Row) -> float | None:
+    least = row.least_bits_per_value
+    return None if least is None else row.bits_per_value - least
+
+
+def _text(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _picture(rows: list[Row]) -> str:
+    points = [
+        scatter.Mark(row.spec, row.bits_per_value, alpha, row.omega is not None)
+        for row in rows
+        if (alpha := row.error / (1 + row.error) if row.omega is not None else row.error) > 0
+    ]
+    return scatter.bits_against_error(points)

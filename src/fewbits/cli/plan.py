@@ -1,0 +1,225 @@
+"""`fewbits plan`: which operator for a link and a model, or none, before anything is trained."""
+
+import argparse
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from fewbits import registry
+from fewbits.bench import speeds
+from fewbits.cli.console import Progress, Subcommands, about, add_command, print_json, table
+from fewbits.errors import SpecError
+from fewbits.theory import cost, planner, quantities
+from fewbits.theory.cost import Codec, Job, Link
+from fewbits.theory.planner import Candidate, Prediction, Setting
+
+SPECS = (
+    "bfloat16",
+    "float16",
+    "natural",
+    "natural:coder=rans",
+    "natural-dithering",
+    "standard-dithering",
+    "sparse-dithering",
+    "sparse-dithering:rounding=stochastic",
+    "sparse-dithering:rounding=subtractive",
+    "spherical:scale=unbiased",
+    "sign",
+    "top-k:fraction=0.01|natural",
+    "rand-k:fraction=0.1|natural",
+)
+
+
+def register(commands: Subcommands) -> None:
+    """Add the command's parser."""
+    example = (
+        "fewbits plan --params 25e6 --workers 8 --bandwidth 1Gbit --latency 5ms --compute 0.2s"
+    )
+    parser = add_command(
+        commands,
+        "plan",
+        summary="predict whether compression pays on a link, and with which operator",
+        example=example,
+        run=run,
+    )
+    parser.add_argument("specs", nargs="*", metavar="SPEC", help="operators (default: a selection)")
+    parser.add_argument("--params", required=True, help="parameters of the model, such as 25e6")
+    parser.add_argument("--workers", required=True, help="how many exchange gradients")
+    parser.add_argument("--bandwidth", required=True, help="of a worker's link, such as 1Gbit")
+    parser.add_argument("--compute", required=True, help="a step without messages, such as 0.2s")
+    parser.add_argument("--latency", default="0s", help="one way, such as 5ms (default 0s)")
+    parser.add_argument(
+        "--overlap",
+        default="0",
+        help="share of computing during which messages travel, 0 to 1 (default 0)",
+    )
+    parser.add_argument(
+        "--noise",
+        default="inf",
+        help="variance of the mean gradient over the squared gradient norm aimed at "
+        "(default inf, the worst for compression)",
+    )
+    parser.add_argument(
+        "--scheme", choices=sorted(cost.SCHEMES), default="sharded", help="(default sharded)"
+    )
+    parser.add_argument("--speeds", metavar="FILE", help="JSON with speeds, instead of measuring")
+    parser.add_argument("--measure", action="store_true", help="measure speeds again")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Rank the operators and say what to do."""
+    setting = _setting(options)
+    chosen = [registry.operator(spec) for spec in options.specs or SPECS]
+    specs = list(dict.fromkeys(operator.spec for operator in chosen))
+    costs = _costs(options, specs)
+    unit = min(setting.job.values, speeds.UNIT)
+    candidates = [
+        Candidate(spec, registry.operator(spec).guarantee(unit), own) for spec, own in costs.items()
+    ]
+    rows = planner.ranked(candidates, setting)
+    if options.json:
+        print_json(_report(rows, setting, costs, options))
+        return
+    print(_table(rows, setting))
+    print()
+    print(verdict(rows, setting))
+    print(_source(options))
+    print("modelled: step times (docs/theory.md); iterations by Theorem 9, worst case over vectors")
+    if any(not row.unbiased for row in rows):
+        print("* biased: iterations hold where gradients agree; otherwise use error feedback")
+
+
+def verdict(rows: list[Prediction], setting: Setting) -> str:
+    """One line: what to use and what it gives, or not to compress and where it would pay."""
+    plain = setting.plain.total_seconds
+    if setting.job.workers == 1:
+        return "verdict: do not compress: one worker sends nothing"
+    found = planner.best(rows)
+    if found is None:
+        below = planner.pays_below_bits_per_second(rows)
+        where = (
+            f"compression pays below about {quantities.rate_text(below)}"
+            if 0 < below < math.inf
+            else "none of these operators pays on any link"
+        )
+        return f"verdict: do not compress: a step takes {plain:.3g} s without; {where}"
+    return (
+        f"verdict: {found.spec}: the same accuracy {found.gain:.2f}x as soon, "
+        f"a step in {found.step.total_seconds:.3g} s instead of {plain:.3g} s"
+    )
+
+
+def _setting(options: argparse.Namespace) -> Setting:
+    with about("--params"):
+        values = quantities.count(options.params)
+    with about("--workers"):
+        workers = quantities.count(options.workers)
+    with about("--bandwidth"):
+        bandwidth = quantities.bits_per_second(options.bandwidth)
+    with about("--latency"):
+        latency = quantities.seconds(options.latency)
+    with about("--compute"):
+        compute = quantities.seconds(options.compute)
+    overlap = _number("--overlap", options.overlap, 1.0)
+    noise = _number("--noise", options.noise, math.inf)
+    job = Job(values, workers, compute, overlap)
+    return Setting(job, Link(bandwidth, latency), cost.SCHEMES[options.scheme], noise)
+
+
+def _number(name: str, text: str, most: float) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= most:
+        raise SpecError(f"{name}: expected a number from 0 to {most:g}, got {text!r}")
+    return value
+
+
+def _costs(options: argparse.Namespace, specs: list[str]) -> dict[str, Codec]:
+    if options.speeds is not None:
+        return speeds.given(Path(options.speeds), specs if options.specs else [])
+    with Progress("measuring speeds", len(specs)) as progress:
+        return speeds.kept(specs, again=options.measure, advance=progress.advance)
+
+
+def _table(rows: list[Prediction], setting: Setting) -> str:
+    titles = ("operator", "bits", "step s", "codec s", "wire s", "iterations", "gain", "pays below")
+    plain = setting.plain
+    cells = [
+        (
+            row.spec if row.unbiased else f"{row.spec} *",
+            f"{row.bits_per_value:.2f}",
+            f"{row.step.total_seconds:.3g}",
+            f"{row.step.codec_seconds:.2g}",
+            f"{row.step.wire_seconds + row.step.latency_seconds:.2g}",
+            "no promise" if row.slowdown is None else f"x {row.slowdown:.4g}",
+            "-" if row.gain is None else f"{row.gain:.3g}",
+            _where(row.break_even_bits_per_second),
+        )
+        for row in rows
+    ]
+    bare = (
+        "(no compression)",
+        "32.00",
+        f"{plain.total_seconds:.3g}",
+        "0",
+        f"{plain.wire_seconds + plain.latency_seconds:.2g}",
+        "x 1",
+        "1",
+        "",
+    )
+    place = sum(1 for row in rows if row.gain is not None and row.gain > 1)
+    cells.insert(place, bare)
+    return table(titles, cells, right=",".join(titles[1:]))
+
+
+def _where(rate: float | None) -> str:
+    if rate is None:
+        return "-"
+    return "never" if rate == 0 else quantities.rate_text(rate)
+
+
+def _report(
+    rows: list[Prediction], setting: Setting, costs: dict[str, Codec], options: argparse.Namespace
+) -> dict[str, Any]:
+    found = planner.best(rows)
+    return {
+        "setting": {
+            **asdict(setting.job),
+            **asdict(setting.link),
+            "scheme": options.scheme,
+            "noise": _finite(setting.noise),
+        },
+        "measured": {spec: asdict(own) for spec, own in costs.items()},
+        "plain_step_seconds": setting.plain.total_seconds,
+        "operators": [
+            {
+                "spec": row.spec,
+                "unbiased": row.unbiased,
+                "bits_per_value": row.bits_per_value,
+                "step_seconds": row.step.total_seconds,
+                **row.step._asdict(),
+                "slowdown": row.slowdown,
+                "seconds_per_progress": row.seconds_per_progress,
+                "gain": row.gain,
+                "break_even_bits_per_second": _finite(row.break_even_bits_per_second),
+            }
+            for row in rows
+        ],
+        "compress": found is not None and setting.job.workers > 1,
+        "verdict": verdict(rows, setting),
+    }
+
+
+def _source(options: argparse.Namespace) -> str:
+    what = f"bits a value on {speeds.UNIT:,} Gaussian values, codec speeds"
+    if options.speeds is not None:
+        return f"given in {options.speeds}: {what}"
+    return f"measured on this machine: {what} (kept in {speeds.cache_path()}; renew: --measure)"
+
+
+def _finite(value: float | None) -> float | str | None:
+    """JSON has no infinity."""
+    return "inf" if value == math.inf else value

@@ -1,0 +1,216 @@
+r"""What a step costs: in bits, by the four models of the paper, and in seconds.
+
+**Bits.** The paper on natural compression compares operators by total communication: iterations
+times bits. With $1 + \omega$ for the slowdown and $\theta$ between 0 (many workers) and 1 (one
+worker, or a strict target), `Model.speedup` is how many times less is sent than by the baseline.
+It covers its Table 1 (Model 2) and Tables 5, 7 and 8 (Models 1, 3 and 4).
+
+**Seconds.** `step_time` adds up computing, coding, sending and waiting for one step of one rank.
+It is a model: no contention, no lost packets, every link as fast as stated in both directions at
+once, buffers ready. Messages may travel while computing goes on, for the share `overlap` of it;
+coding is never hidden, because it needs the processor.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from fewbits.errors import SpecError
+from fewbits.theory.bounds import check_not_negative, check_positive, check_workers
+
+FLOAT_BITS = 32.0
+NATURAL_BITS, NATURAL_OMEGA = 9.0, 1 / 8
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A way to count communication.
+
+    `integer_master`: the master adds integers only, so everybody sends powers of two and the
+    baseline is natural compression. `both_ways`: the master's messages cost as much as the
+    workers' and have the same operator; otherwise they are free.
+    """
+
+    number: int
+    integer_master: bool
+    both_ways: bool
+
+    @property
+    def baseline_bits_per_value(self) -> float:
+        """What the operator is compared with sends."""
+        return NATURAL_BITS if self.integer_master else FLOAT_BITS
+
+    @property
+    def baseline_omega(self) -> float:
+        """Its noise."""
+        return NATURAL_OMEGA if self.integer_master else 0.0
+
+    def slowdown(self, omega: float, theta: float) -> float:
+        r"""Iterations over the baseline's: $((1 + \omega) / (1 + \omega_0))^\theta$.
+
+        $1 + \theta$ takes the place of $\theta$ where the master compresses as well.
+        """
+        check_not_negative("omega", omega)
+        if not 0 <= theta <= 1:
+            raise SpecError(f"theta must lie between 0 and 1, got {theta:g}")
+        power = theta + 1 if self.both_ways else theta
+        return math.pow((1 + omega) / (1 + self.baseline_omega), power)
+
+    def speedup(self, omega: float, bits_per_value: float, theta: float) -> float:
+        """How many times less is sent until the same accuracy; below 1 it is more."""
+        check_positive("bits_per_value", bits_per_value)
+        saved = self.baseline_bits_per_value / bits_per_value
+        return saved / self.slowdown(omega, theta)
+
+
+MODELS = {
+    1: Model(1, integer_master=False, both_ways=True),
+    2: Model(2, integer_master=False, both_ways=False),
+    3: Model(3, integer_master=True, both_ways=True),
+    4: Model(4, integer_master=True, both_ways=False),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What connects the workers; each may send and receive at the full rate at once."""
+
+    bandwidth_bits_per_second: float
+    latency_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_positive("bandwidth_bits_per_second", self.bandwidth_bits_per_second)
+        check_not_negative("latency_seconds", self.latency_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """What an operator takes for a value on the wire and on the processor."""
+
+    bits_per_value: float
+    encode_values_per_second: float = math.inf
+    decode_values_per_second: float = math.inf
+
+    def __post_init__(self) -> None:
+        check_not_negative("bits_per_value", self.bits_per_value)
+        for name in ("encode_values_per_second", "decode_values_per_second"):
+            if not getattr(self, name) > 0:
+                raise SpecError(f"{name} must be positive, got {getattr(self, name):g}")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One step of training: its gradient, its workers, and its time without any messages."""
+
+    values: int
+    workers: int
+    compute_seconds: float
+    overlap: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_workers(self.workers)
+        if self.values < 1:
+            raise SpecError(f"there must be at least 1 parameter, got {self.values}")
+        check_not_negative("compute_seconds", self.compute_seconds)
+        if not 0 <= self.overlap <= 1:
+            raise SpecError(f"overlap must lie between 0 and 1, got {self.overlap:g}")
+
+
+class Traffic(NamedTuple):
+    """What one rank does in one step: values coded, values on its link one way, waits for a peer.
+
+    Of a star it is what lies on the longest path: the master's link, and both ends' coding.
+    """
+
+    encoded: float
+    decoded: float
+    sent: float
+    hops: int
+
+
+def plain(values: int, workers: int) -> Traffic:
+    """A ring all-reduce, which codes nothing."""
+    return Traffic(0, 0, 2 * values * (workers - 1) / workers, 2 * (workers - 1))
+
+
+def sharded(values: int, workers: int) -> Traffic:
+    """Every rank is the master of a part: parts go to their masters, and their means to all."""
+    if workers == 1:
+        return Traffic(0, 0, 0, 0)
+    moved = 2 * values * (workers - 1) / workers
+    return Traffic(values * (1 + 1 / workers), 2 * values, moved, 2)
+
+
+def star(values: int, workers: int) -> Traffic:
+    """One rank is the master of everything; its link carries all messages."""
+    if workers == 1:
+        return Traffic(0, 0, 0, 0)
+    return Traffic(2 * values, (workers + 1) * values, 2 * values * (workers - 1), 2)
+
+
+def gather(values: int, workers: int) -> Traffic:
+    """Everybody sends to everybody, in one hop."""
+    if workers == 1:
+        return Traffic(0, 0, 0, 0)
+    return Traffic(values, workers * values, values * (workers - 1), 1)
+
+
+Scheme = Callable[[int, int], Traffic]
+SCHEMES: dict[str, Scheme] = {"sharded": sharded, "star": star, "gather": gather}
+PLAIN = Codec(FLOAT_BITS)
+
+
+class StepTime(NamedTuple):
+    """Where the seconds of a step go; `hidden` ones pass while computing goes on."""
+
+    compute_seconds: float
+    codec_seconds: float
+    wire_seconds: float
+    latency_seconds: float
+    hidden_seconds: float
+
+    @property
+    def total_seconds(self) -> float:
+        """The whole step."""
+        return (
+            self.compute_seconds
+            + self.codec_seconds
+            + self.wire_seconds
+            + self.latency_seconds
+            - self.hidden_seconds
+        )
+
+
+def step_time(job: Job, link: Link, codec: Codec = PLAIN, scheme: Scheme = plain) -> StepTime:
+    """The model's seconds for one step; without a codec those of plain all-reduce."""
+    traffic = scheme(job.values, job.workers)
+    wire = traffic.sent * codec.bits_per_value / link.bandwidth_bits_per_second
+    latency = traffic.hops * link.latency_seconds
+    hidden = min(wire + latency, job.overlap * job.compute_seconds)
+    return StepTime(job.compute_seconds, _codec_seconds(traffic, codec), wire, latency, hidden)
+
+
+def break_even_bits_per_second(
+    job: Job, codec: Codec, scheme: Scheme = sharded, *, slowdown: float = 1.0
+) -> float:
+    r"""Below this bandwidth the codec gains, latency and overlap left aside.
+
+    A step must repay coding, and with `slowdown` $s$ all steps together the additional ones:
+    $W / \beta + c > s (W' / \beta + c + k)$ for $\beta < (W - s W') / ((s - 1) c + s k)$, where
+    $W$ and $W'$ are bits on the link, $c$ computing and $k$ coding. 0 where nothing is gained on
+    any link, infinity where something is on every one.
+    """
+    check_positive("slowdown", slowdown)
+    traffic = scheme(job.values, job.workers)
+    saved = plain(job.values, job.workers).sent * FLOAT_BITS
+    saved -= slowdown * traffic.sent * codec.bits_per_value
+    paid = (slowdown - 1) * job.compute_seconds + slowdown * _codec_seconds(traffic, codec)
+    if saved <= 0:
+        return 0.0
+    return saved / paid if paid > 0 else math.inf
+
+
+def _codec_seconds(traffic: Traffic, codec: Codec) -> float:
+    encoding = traffic.encoded / codec.encode_values_per_second
+    return encoding + traffic.decoded / codec.decode_values_per_second

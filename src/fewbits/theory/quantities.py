@@ -1,0 +1,72 @@
+"""Numbers with units as text: `1Gbit`, `5ms`, `25e6`. What is not one is refused in one line."""
+
+import math
+import re
+from decimal import Decimal, DecimalException
+
+from fewbits.errors import SpecError
+
+_NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*", re.ASCII)
+# Decimals, because 2.01 * 1e6 in floats is no whole number.
+_PREFIXES = {"": Decimal(1), "k": Decimal("1e3"), "M": Decimal("1e6"), "G": Decimal("1e9")}
+_RATES = {
+    f"{prefix}{unit}{per}": factor * bits
+    for prefix, factor in _PREFIXES.items()
+    for unit, bits, ends in (("bit", 1, ("", "/s")), ("B", 8, ("/s",)))
+    for per in ends
+}
+_TIMES = {
+    "s": Decimal(1),
+    "ms": Decimal("1e-3"),
+    "us": Decimal("1e-6"),
+    "µs": Decimal("1e-6"),  # the micro sign
+    "μs": Decimal("1e-6"),  # the Greek letter
+    "ns": Decimal("1e-9"),
+    "min": Decimal(60),
+}
+
+
+def bits_per_second(text: str) -> float:
+    """A bandwidth above 0, such as `1Gbit`, `100 Mbit/s` or `125MB/s` (bytes)."""
+    value = _parsed(text, _RATES, "a bandwidth such as 1Gbit, 100Mbit/s or 125MB/s")
+    if value <= 0:
+        raise SpecError(f"a bandwidth must be above 0, got {text!r}")
+    return value
+
+
+def seconds(text: str) -> float:
+    """A time from 0 on, such as `5ms`, `0.2s` or `80us`."""
+    value = _parsed(text, _TIMES, "a time such as 5ms, 0.2s or 80us")
+    if value < 0:
+        raise SpecError(f"a time must not be negative, got {text!r}")
+    return value
+
+
+def count(text: str) -> int:
+    """A whole number from 1 on, such as `8`, `25e6` or `25M`."""
+    value = _parsed(text, _PREFIXES, "a whole number such as 8, 25e6 or 25M")
+    if value < 1 or not value.is_integer():
+        raise SpecError(f"expected a whole number from 1 on, got {text!r}")
+    return int(value)
+
+
+def rate_text(value: float) -> str:
+    """A bandwidth for readers, with two digits: `1.2 Gbit/s`."""
+    if value == math.inf:
+        return "any"
+    rounded = float(f"{value:.2g}")
+    prefix = next((p for p in ("G", "M", "k") if rounded >= _PREFIXES[p]), "")
+    return f"{rounded / float(_PREFIXES[prefix]):g} {prefix}bit/s"
+
+
+def _parsed(text: str, units: dict[str, Decimal], wanted: str) -> float:
+    match = _NUMBER.fullmatch(text)
+    if match is None or match[2] not in units:
+        raise SpecError(f"expected {wanted}, got {text!r}")
+    try:
+        value = float(Decimal(match[1]) * units[match[2]])
+    except DecimalException:
+        value = math.inf
+    if not math.isfinite(value):
+        raise SpecError(f"{text!r} is too large")
+    return value

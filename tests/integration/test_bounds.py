@@ -1,0 +1,122 @@
+"""`fewbits bounds` as a user meets it, and the uncertainty principle on measured frames."""
+
+import json
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fewbits
+from fewbits import registry
+from fewbits.cli import bounds
+from fewbits.errors import SpecError
+
+COMMAND = [sys.executable, "-m", "fewbits.cli", "bounds"]
+SPECS = [
+    spec
+    for cls in [*registry.known().by_name.values(), *registry.known().stages.values()]
+    for spec in registry.offered(cls, 4096)
+]
+
+
+def bounds_command(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
+    words = [*COMMAND, *map(str, arguments)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def test_every_operator_is_measured_and_none_beats_the_bound(tmp_path: Path) -> None:
+    start = time.perf_counter()
+    figure = tmp_path / "bounds.svg"
+    report = json.loads(bounds_command("--json", "--plot", figure).stdout)
+    assert time.perf_counter() - start < 30  # 3 on a machine of one's own
+    rows = {row["spec"]: row for row in report["operators"]}
+    assert rows.keys() >= registry.known().by_name.keys()
+    for spec, row in rows.items():
+        if row["error"] > 0:
+            assert row["bits_per_value"] > row["least_bits_per_value"] > 0, spec
+            assert row["product"] is None or row["product"] > 1
+    assert rows["identity"]["error"] == 0
+    assert rows["identity"]["least_bits_per_value"] is None
+    drawn = ElementTree.parse(figure).getroot()
+    titles = [node.text or "" for node in drawn.iter("{http://www.w3.org/2000/svg}title")]
+    assert {title.rsplit(": ", 1)[0] for title in titles} == rows.keys() - {"identity"}
+
+
+def test_sizes_are_those_of_frames() -> None:
+    report = json.loads(bounds_command("natural", "--values", 1000, "--json").stdout)
+    assert report["vector"] == "standard normal, 1000 float32 values, seed 7"
+    x = np.random.default_rng(7).standard_normal(1000, np.float32)
+    (row,) = report["operators"]
+    assert row["bits_per_value"] == 8 * len(fewbits.compress(x, "natural", seed=7)) / 1000
+    assert 0.05 < row["error"] < 0.125
+
+
+def test_the_table_says_what_is_measured_and_what_is_computed() -> None:
+    text = bounds_command("natural", "sign").stdout
+    assert "measured: bits" in text
+    assert "computed: least bits" in text
+    assert text.index("\nsign ") < text.index("\nnatural ")  # by bits
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("naturel",), "did you mean 'natural'?"),
+        (("--values", "0"), "whole number"),
+        (("--values", "1e9"), "at most 16,777,216"),
+        (("--plot", "out.png"), "ends in .svg"),
+        (("natural", "--plot", "no/such/folder/out.svg"), "no such file"),
+        (("natural|",), "nothing stands"),
+    ],
+)
+def test_nonsense_is_refused_in_one_line(arguments: tuple[str, ...], words: str) -> None:
+    done = bounds_command(*arguments, code=2)
+    (line,) = done.stderr.splitlines()
+    assert words in line
+    assert done.stdout == ""
+
+
+def vectors(d: int) -> list[np.ndarray]:
+    """Flat, normal, heavy-tailed, one-hot and equal values; hard for one operator or another."""
+    rng = np.random.default_rng(d)
+    hot = np.zeros(d, np.float32)
+    hot[d // 3] = 1
+    return [
+        rng.standard_normal(d).astype(np.float32),
+        rng.standard_t(3, d).astype(np.float32),
+        rng.uniform(-1, 1, d).astype(np.float32),
+        np.full(d, 4 / 3, np.float32),
+        hot,
+    ]
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("d", [100, 4096])
+def test_the_uncertainty_principle_holds_for_every_measured_worst_case(spec: str, d: int) -> None:
+    try:
+        operator = fewbits.operator(spec)
+        operator.layout(d, fewbits.kernels.formats.FLOAT32)
+    except SpecError:
+        pytest.skip("not for this dimension")
+    rows = [bounds.measured(spec, x) for x in vectors(d)]
+    error, bits = max(row.error for row in rows), max(row.bits_per_value for row in rows)
+    least, product = bounds.limit(error, bits, unbiased=rows[0].omega is not None)
+    if spec != "identity":
+        assert least is not None
+        assert product is None or product >= 1
+        assert bits >= least
+
+
+def test_the_limit_is_that_of_the_scaled_operator_where_there_is_no_bias() -> None:
+    assert bounds.limit(0.25, 1.0, unbiased=False) == (1.0, 1.0)
+    assert bounds.limit(1 / 3, 1.0, unbiased=True) == pytest.approx((1.0, 1.0))
+    assert bounds.limit(0.0, 32.0, unbiased=True) == (None, None)
+    assert bounds.limit(1.5, 1.0, unbiased=False) == (None, None)
+    assert bounds.limit(0.25, 1e6, unbiased=False) == (1.0, None)

@@ -1,0 +1,131 @@
+"""`fewbits plan` as a user meets it: a ranking, a verdict, and one line about nonsense."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "fewbits.cli", "plan"]
+USUAL = {
+    "--params": "25e6",
+    "--workers": "8",
+    "--bandwidth": "1Gbit",
+    "--latency": "5ms",
+    "--compute": "0.2s",
+}
+SPEEDS = {
+    "natural": (9.0, 1e9, 1e9),
+    "bfloat16": (16.0, 1e9, 1e9),
+    "sparse-dithering:rounding=stochastic": (2.77, 4e8, 4e8),
+    "top-k:fraction=0.01|natural": (0.2, 5e8, 5e8),
+}
+NAMES = ("bits_per_value", "encode_values_per_second", "decode_values_per_second")
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("speeds") / "speeds.json"
+    path.write_text(
+        json.dumps({spec: dict(zip(NAMES, own, strict=True)) for spec, own in SPEEDS.items()})
+    )
+    return path
+
+
+def plan(
+    *words: object, cache: Path | None = None, code: int = 0, **changed: str
+) -> subprocess.CompletedProcess[str]:
+    options = USUAL | {f"--{name}": value for name, value in changed.items()}
+    arguments = [part for pair in options.items() for part in pair]
+    environment = os.environ | ({"XDG_CACHE_HOME": str(cache)} if cache else {})
+    done = subprocess.run(
+        [*COMMAND, *arguments, *map(str, words)],
+        capture_output=True, text=True, timeout=120, env=environment, check=False,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def test_a_slow_link_gets_an_operator_and_a_fast_one_none(given: Path) -> None:
+    slow = json.loads(plan("--json", "--speeds", given).stdout)
+    assert slow["compress"]
+    assert slow["verdict"].startswith(f"verdict: {slow['operators'][0]['spec']}: the same accuracy")
+    fast = json.loads(plan("--json", "--speeds", given, bandwidth="400Gbit").stdout)
+    assert not fast["compress"]
+    assert fast["verdict"].startswith("verdict: do not compress: a step takes")
+    assert "pays below about" in fast["verdict"]
+    alone = json.loads(plan("--json", "--speeds", given, workers="1").stdout)
+    assert alone["verdict"] == "verdict: do not compress: one worker sends nothing"
+
+
+def test_the_ranking_is_by_time_to_the_same_accuracy(given: Path) -> None:
+    report = json.loads(plan("--json", "--speeds", given).stdout)
+    times = [row["seconds_per_progress"] for row in report["operators"]]
+    assert times[-1] is None  # top-k promises nothing in both directions
+    assert times[:-1] == sorted(times[:-1])
+    for row in report["operators"][:-1]:
+        assert row["seconds_per_progress"] == pytest.approx(row["step_seconds"] * row["slowdown"])
+        gain = report["plain_step_seconds"] / row["seconds_per_progress"]
+        assert row["gain"] == pytest.approx(gain)
+    natural = next(row for row in report["operators"] if row["spec"] == "natural")
+    assert natural["slowdown"] == 81 / 64
+    wire = 2 * 25e6 * 7 / 8 * 9 / 1e9
+    codec = 25e6 * (1 + 1 / 8) / 1e9 + 2 * 25e6 / 1e9
+    assert natural["step_seconds"] == pytest.approx(0.2 + wire + codec + 2 * 0.005)
+
+
+def test_the_table_has_a_row_without_compression_in_its_place(given: Path) -> None:
+    text = plan("--speeds", given).stdout
+    lines = [line.split("  ")[0] for line in text.splitlines()]
+    assert lines.index("natural") < lines.index("(no compression)")
+    assert lines.index("(no compression)") < lines.index("top-k:fraction=0.01|natural *")
+    fast = plan("--speeds", given, bandwidth="400Gbit").stdout.splitlines()
+    assert fast[1].startswith("(no compression)")
+    assert f"given in {given}" in text
+    assert "modelled: step times" in text
+
+
+def test_speeds_are_measured_once_and_then_answers_are_quick(tmp_path: Path) -> None:
+    first = json.loads(plan("natural", "sign", "--json", cache=tmp_path).stdout)
+    start = time.perf_counter()
+    second = json.loads(plan("natural", "sign", "--json", cache=tmp_path).stdout)
+    assert time.perf_counter() - start < 30  # 3 on a machine of one's own
+    assert second["measured"] == first["measured"]
+    assert set(first["measured"]) == {"natural", "sign"}
+    assert 9 < first["measured"]["natural"]["bits_per_value"] < 9.01
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"bandwidth": "1Gbot"}, "--bandwidth: expected a bandwidth such as 1Gbit"),
+        ({"bandwidth": "0Gbit"}, "--bandwidth: a bandwidth must be above 0"),
+        ({"workers": "0"}, "--workers: expected a whole number from 1 on, got '0'"),
+        ({"params": "1.5"}, "--params: expected a whole number"),
+        ({"latency": "5"}, "--latency: expected a time such as 5ms"),
+        ({"compute": "-1s"}, "--compute"),
+        ({"overlap": "2"}, "--overlap: expected a number from 0 to 1, got '2'"),
+        ({"noise": "loud"}, "--noise: expected a number from 0 to inf, got 'loud'"),
+        ({"scheme": "ring"}, "invalid choice"),
+        ({"speeds": "no-such-file.json"}, "no such file"),
+    ],
+)
+def test_nonsense_is_refused_in_one_line(changed: dict[str, str], words: str) -> None:
+    done = plan(code=2, **changed)
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("fewbits: ")
+    assert words in line
+    assert done.stdout == ""
+
+
+def test_what_is_missing_or_unknown_is_named(given: Path) -> None:
+    words = [*COMMAND, "--params", "1e6"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "--workers, --bandwidth, --compute" in done.stderr
+    assert "did you mean 'natural'?" in plan("naturel", code=2).stderr
+    assert "says nothing about sign" in plan("sign", "--speeds", given, code=2).stderr
