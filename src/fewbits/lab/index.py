@@ -1,0 +1,23 @@
+"""All experiments, in the order of the page."""
+
+from typing import Any
+
+from fewbits.errors import SpecError
+from fewbits.lab.experiment import Experiment
+from fewbits.lab.experiments import nc_table1, nc_table5, nc_table7, nc_table8
+
+EXPERIMENTS: tuple[Experiment[Any], ...] = (
+    nc_table1.EXPERIMENT,
+    nc_table5.EXPERIMENT,
+    nc_table7.EXPERIMENT,
+    nc_table8.EXPERIMENT,
+)
+
+
+def find(name: str) -> Experiment[Any]:
+    """The experiment of this name."""
+    for experiment in EXPERIMENTS:
+        if experiment.name == name:
+            return experiment
+    known = ", ".join(experiment.name for experiment in EXPERIMENTS)
+    raise SpecError(f"unknown experiment {name!r}: known are {known}")
