@@ -1,13 +1,14 @@
 """Figures with one look: readable without a caption, by the colour-blind and on paper."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fewbits.train.extras import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 # Okabe and Ito's, dark enough for lines on white.
@@ -35,17 +36,14 @@ def panels(
     title: str, columns: int = 1, *, width: float = 7.5, height: float = 4.5
 ) -> tuple["Figure", list["Axes"]]:
     """A figure of `columns` plots side by side, its title above."""
-    require("matplotlib", "lab")
-    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    with rc_context(_STYLE):
-        figure = Figure(figsize=(width, height), layout="constrained")
-        figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=12)
-        axes = [figure.add_subplot(1, columns, number + 1) for number in range(columns)]
-        for plot in axes:
-            plot.set_axisbelow(True)
-        return figure, axes
+    figure = Figure(figsize=(width, height), layout="constrained")
+    figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=12)
+    axes = [figure.add_subplot(1, columns, number + 1) for number in range(columns)]
+    for plot in axes:
+        plot.set_axisbelow(True)
+    return figure, axes
 
 
 def names(axes: "Axes", texts: Sequence[str]) -> None:
@@ -55,11 +53,18 @@ def names(axes: "Axes", texts: Sequence[str]) -> None:
     axes.grid(visible=False, axis="y")
 
 
-def png(figure: "Figure") -> bytes:
-    """The picture, the same bytes for the same figure."""
-    from matplotlib import rc_context
+def plain_ticks(axis: "Axis", ticks: Sequence[float]) -> None:
+    """These ticks with plain numbers, on a logarithmic axis too, and no others."""
+    from matplotlib.ticker import NullLocator
 
+    axis.set_ticks(list(ticks), labels=[f"{tick:g}" for tick in ticks])
+    axis.set_minor_locator(NullLocator())
+
+
+def png(draw: Callable[[], "Figure"]) -> bytes:
+    """The picture, drawn in our style; the same bytes for the same figure."""
+    matplotlib = require("matplotlib", "lab")
     out = io.BytesIO()
-    with rc_context(_STYLE):
-        figure.savefig(out, format="png", metadata={"Software": None})
+    with matplotlib.rc_context(_STYLE):
+        draw().savefig(out, format="png", metadata={"Software": None})
     return out.getvalue()

@@ -4,13 +4,22 @@ from typing import Any
 
 from fewbits.errors import SpecError
 from fewbits.lab.experiment import Experiment
-from fewbits.lab.experiments import nc_table1, nc_table5, nc_table7, nc_table8
+from fewbits.lab.experiments import (
+    nc_figure3,
+    nc_figures16_18,
+    nc_table1,
+    nc_table5,
+    nc_table7,
+    nc_table8,
+)
 
 EXPERIMENTS: tuple[Experiment[Any], ...] = (
     nc_table1.EXPERIMENT,
     nc_table5.EXPERIMENT,
     nc_table7.EXPERIMENT,
     nc_table8.EXPERIMENT,
+    nc_figure3.EXPERIMENT,
+    nc_figures16_18.EXPERIMENT,
 )
 
 

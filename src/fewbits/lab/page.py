@@ -8,7 +8,7 @@ from html import escape
 from fewbits import __version__
 from fewbits.lab.experiment import Settings
 from fewbits.lab.printed import departures
-from fewbits.lab.store import Result
+from fewbits.lab.store import Result, columns
 from fewbits.report import html
 
 _OPEN = 14  # rows that are shown without being asked for
@@ -84,7 +84,7 @@ _LABELS = {
 def _result(result: Result) -> str:
     experiment, rows = result.experiment, result.rows
     picture = base64.b64encode(result.png).decode()
-    names = [field.name for field in fields(experiment.row)]
+    names = columns(experiment.row)
     shown = [name for name in names if any(getattr(row, name) not in (None, "") for row in rows)]
     titles = [name.replace("_", " ") for name in shown]
     table = html.table(titles, [[text(getattr(row, name)) for name in shown] for row in rows])

@@ -15,11 +15,13 @@ from fewbits.lab.printed import Comparison, agrees
 from fewbits.theory.cost import MODELS
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 D = 10**6
 KEPT = 0.1
 MOST_LEVELS = 40  # far beyond the best
+_TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20)
 ENDS = ((1.0, "one worker"), (0.0, "many workers"))
 FLAT = "the print takes κ = 1 where the printed formula has κ = min{1, √d·2^(1−s)}"
 
@@ -146,18 +148,18 @@ def figure(title: str, baseline: str) -> Callable[[Sequence[Row]], "Figure"]:
                     "X" if departs else "|", ms=10 if departs else 18,
                     color=figures.ORANGE if departs else "black",
                 )  # fmt: skip
-                plot.annotate(
-                    f"{row.ours:.2f}", (row.ours, at), (0, 9), textcoords="offset points",
-                    ha="center", fontsize=9,
-                )  # fmt: skip
+            _number(plot, worst, at, "right")
+            if most.ours != worst.ours:
+                _number(plot, most, at, "left")
         plot.axvline(1, color="black", lw=1)
         plot.set_xscale("log")
         plot.set_xlabel(
             f"total communication: times less than {baseline}, log scale (below 1: more)"
         )
-        _plain_ticks(
-            plot, [value for row in table for value in (row.ours, float(row.printed or 1))]
-        )
+        values = [value for row in table for value in (row.ours, float(row.printed or 1))]
+        low, high = min(values) / 1.4, max(values) * 1.4
+        plot.set_xlim(low, high)
+        figures.plain_ticks(plot.xaxis, [tick for tick in _TICKS if low <= tick <= high])
         figures.names(plot, operators)
         plot.plot([], [], "o-", color=figures.BLUE, label="ours: one worker to many workers")
         plot.plot([], [], "|", ms=14, color="black", label="printed, reproduces")
@@ -168,13 +170,10 @@ def figure(title: str, baseline: str) -> Callable[[Sequence[Row]], "Figure"]:
     return draw
 
 
-def _plain_ticks(plot: object, values: Sequence[float]) -> None:
-    from matplotlib.axes import Axes
-    from matplotlib.ticker import NullFormatter
-
-    assert isinstance(plot, Axes)
-    low, high = min(values) / 1.4, max(values) * 1.4
-    ticks = [t for t in (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20) if low <= t <= high]
-    plot.set_xlim(low, high)
-    plot.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    plot.xaxis.set_minor_formatter(NullFormatter())
+def _number(plot: "Axes", row: Row, at: int, side: str) -> None:
+    """The value over the end of a span, pointing away from the other end."""
+    shift = 5 if side == "right" else -5
+    plot.annotate(
+        f"{row.ours:.2f}", (row.ours, at), (shift, 9), textcoords="offset points", ha=side,
+        fontsize=9,
+    )  # fmt: skip

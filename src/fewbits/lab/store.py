@@ -16,6 +16,7 @@ from typing import Any
 from fewbits.errors import SpecError
 from fewbits.lab import figures
 from fewbits.lab.experiment import Experiment, Settings, Tick, silent
+from fewbits.lab.printed import Comparison
 from fewbits.train.extras import check_installed
 
 _FORMAT = "fewbits-lab"
@@ -57,7 +58,7 @@ def obtain(
     fresh = rows is None
     if rows is None:
         rows = experiment.compute(settings, tick)
-    drawn = figures.png(experiment.draw(rows))
+    drawn = figures.png(lambda: experiment.draw(rows))
     _write(stem.with_suffix(".csv"), as_csv(experiment, rows).encode())
     _write(picture, drawn)
     _write(stem.with_suffix(".json"), _as_json(experiment, settings, rows).encode())
@@ -80,10 +81,17 @@ def as_csv(experiment: Experiment[Any], rows: Rows) -> str:
     """A line of names, then a line a row; floats with all their digits, nothing where unknown."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    columns = [field.name for field in fields(experiment.row)]
-    writer.writerow(columns)
-    writer.writerows([getattr(row, name) for name in columns] for row in rows)
+    names = columns(experiment.row)
+    writer.writerow(names)
+    writer.writerows([getattr(row, name) for name in names] for row in rows)
     return out.getvalue()
+
+
+def columns(row: type[Any]) -> list[str]:
+    """The names of a row's fields: what it is about first, then what is compared."""
+    names = [field.name for field in fields(row)]
+    compared = [field.name for field in fields(Comparison)] if issubclass(row, Comparison) else []
+    return [name for name in names if name not in compared] + compared
 
 
 def write_page(folder: Path, html: str) -> Path:

@@ -27,9 +27,12 @@ def section(title: str, content: str, name: str | None = None) -> str:
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table of plain text that scrolls by itself where it is wide."""
-    head = "".join(f"<th>{escape(title)}</th>" for title in titles)
-    body = "".join(f"<tr>{''.join(map(_cell, cells))}</tr>" for cells in rows)
-    whole = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    cells = [list(row) for row in rows]
+    longest = [max(map(len, column)) for column in zip(*cells, strict=True)] or [0] * len(titles)
+    kinds = [' class="words"' if length > _SENTENCE else "" for length in longest]
+    head = _row("th", titles, kinds)
+    body = "".join(_row("td", row, kinds) for row in cells)
+    whole = f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
     return f'<div class="scroll">{whole}</div>'
 
 
@@ -38,6 +41,6 @@ def facts(named: Mapping[str, str]) -> str:
     return f"<dl>{''.join(f'<dt>{name}</dt><dd>{text}</dd>' for name, text in named.items())}</dl>"
 
 
-def _cell(text: str) -> str:
-    kind = ' class="words"' if len(text) > _SENTENCE else ""
-    return f"<td{kind}>{escape(text)}</td>"
+def _row(tag: str, cells: Sequence[str], kinds: Sequence[str]) -> str:
+    pairs = zip(cells, kinds, strict=True)
+    return f"<tr>{''.join(f'<{tag}{kind}>{escape(text)}</{tag}>' for text, kind in pairs)}</tr>"
