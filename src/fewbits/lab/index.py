@@ -5,12 +5,20 @@ from typing import Any
 from fewbits.errors import SpecError
 from fewbits.lab.experiment import Experiment
 from fewbits.lab.experiments import (
+    comparison,
     nc_figure3,
     nc_figures16_18,
     nc_table1,
     nc_table5,
     nc_table7,
     nc_table8,
+    oc_blocks,
+    oc_convergence,
+    oc_lower_bounds,
+    oc_spherical,
+    oc_sweep,
+    oc_upper_bounds,
+    uncertainty,
 )
 
 EXPERIMENTS: tuple[Experiment[Any], ...] = (
@@ -20,6 +28,14 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
     nc_table8.EXPERIMENT,
     nc_figure3.EXPERIMENT,
     nc_figures16_18.EXPERIMENT,
+    oc_lower_bounds.EXPERIMENT,
+    oc_upper_bounds.EXPERIMENT,
+    oc_spherical.EXPERIMENT,
+    oc_blocks.EXPERIMENT,
+    oc_sweep.EXPERIMENT,
+    oc_convergence.EXPERIMENT,
+    comparison.EXPERIMENT,
+    uncertainty.EXPERIMENT,
 )
 
 

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 D = 100_000
 WITHIN = 0.03  # another vector was drawn, and some values were read off a figure
 NORMS = (1.0, 2.0, math.inf)
+# What of the curves is drawn, where something happens.
+_WINDOWS = {
+    "1": ((0.8, 5e4), (0.4, 1.5e5)),
+    "2": ((0.8, 700), (0.03, 600)),
+    "∞": ((0.8, 50), (0.002, 5)),
+}
 DEEPEST = 16  # the largest s of the curves
 MOST = {"natural-dithering": 127, "standard-dithering": 32_767}  # levels that frames can have
 
@@ -134,6 +140,9 @@ def draw(table: Sequence[Row]) -> "Figure":
                 )  # fmt: skip
         plot.set_xscale("log", base=2)
         plot.set_yscale("log")
+        (left, right), (low, high) = _WINDOWS[p]
+        plot.set_xlim(left, right)
+        plot.set_ylim(low, high)
         plot.set_title(f"norm p = {p}")
         plot.set_xlabel("number of levels s")
     plots[0].set_ylabel("E|C(x) − x|² / |x|²")
