@@ -172,8 +172,7 @@ def _best_top_k(quadratic: Quadratic, plain: int, *, wide_places: bool) -> tuple
 def draw(table: Sequence[Row]) -> "Figure":
     """Bars of kilobytes, and marks where the figures have them."""
     drawn, plots = figures.panels("Bytes to 10⁻⁴ of the first error", 2, width=11.5, height=4)
-    order = ("basic", "best top-k, 32-bit places", "best top-k", "unbiased sparse dithering", "biased sparse dithering",
-             "spherical")  # fmt: skip
+    order = tuple(dict.fromkeys(operator for _, operator in PRINTED))
     for plot, (problem, d, steps, _) in zip(plots, PROBLEMS, strict=True):
         for at, operator in enumerate(order):
             (row,) = (r for r in table if r.problem == problem and r.operator == operator)
