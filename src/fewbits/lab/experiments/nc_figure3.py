@@ -89,9 +89,11 @@ def draw(table: Sequence[Row]) -> "Figure":
         plot.bar([row.level for row in shown], [row.measured for row in shown], 0.05, color=colour)
         for row in shown:
             if row.printed:
+                low = row.level < Y
                 plot.annotate(
                     f"{row.measured:.4f}\nprinted {row.printed}", (row.level, row.measured),
-                    (0, 4), textcoords="offset points", ha="center",
+                    (8 if low else -8, 4), textcoords="offset points",
+                    ha="right" if low else "left",
                 )  # fmt: skip
         plot.axvline(Y, color="black", ls=":")
         plot.annotate("3/8", (Y, 1.12), (3, 0), textcoords="offset points")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 DIMENSIONS = (100, 1000, 10_000)
 _TRIALS, _QUICK = 12, 4
+_NAMED, _APART = 6, 0.4  # names in the figure, and how many octaves of bits lie between two
 MORE = (
     "natural-dithering:p=2,levels=4",
     "standard-dithering:p=2,levels=1,coder=rans",
@@ -105,6 +106,11 @@ def draw(table: Sequence[Row]) -> "Figure":
             )  # fmt: skip
         if any(row.d == d for row in shown):
             plot.plot([], [], marker, ls="none", color="black", mfc="none", label=f"d = {d:,}")
+    for row in _nearest(shown):
+        plot.annotate(
+            row.operator, (row.alpha, row.bits_per_value), (-110, -22), ha="right", fontsize=8,
+            textcoords="offset points", arrowprops={"arrowstyle": "-", "color": figures.GREY},
+        )  # fmt: skip
     plot.plot([], [], "o", color=figures.BLUE, label="unbiased, α = ω/(1 + ω)")
     plot.plot([], [], "o", color=figures.ORANGE, label="biased")
     plot.set_xscale("log")
@@ -116,6 +122,18 @@ def draw(table: Sequence[Row]) -> "Figure":
     plot.set_ylabel("bits a value, longest frame")
     plot.legend(loc="lower left", bbox_to_anchor=(0, 0.12), fontsize=9)
     return drawn
+
+
+def _nearest(shown: Sequence[Row]) -> list[Row]:
+    """Of the largest dimension, those nearest to the curve, far enough apart for their names."""
+    largest = max(row.d for row in shown)
+    order = sorted((r for r in shown if r.d == largest), key=lambda row: row.product or 0.0)
+    named: list[Row] = []
+    for row in order:
+        apart = (abs(np.log2(row.bits_per_value / other.bits_per_value)) for other in named)
+        if len(named) < _NAMED and all(ratio > _APART for ratio in apart):
+            named.append(row)
+    return named
 
 
 EXPERIMENT = Experiment(
