@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 Vector = npt.NDArray[np.float64]
 TARGET = 1e-4
-_PATIENCE = 50  # times the steps without compression
+_PATIENCE = 20  # times the steps without compression
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,6 +126,10 @@ def draw(table: Sequence[Row]) -> "Figure":
     left.set_ylim(min(steps) / 1.4, 1.3 * max(steps))
     figures.plain_ticks(left.yaxis, [t for t in (100, 150, 200, 300, 500, 700, 1000, 2000, 3000)
                                      if min(steps) / 1.4 <= t <= 1.3 * max(steps)])  # fmt: skip
+    stalled = [row.nu for row in table if row.lost]
+    if stalled:
+        left.annotate(f"nearest, ν ≥ {min(stalled):g}:\nstalls", (min(stalled), 0.8 * min(steps)),
+                      color=figures.BLUE, ha="center", va="center", fontsize=9)  # fmt: skip
     right.set_ylabel("bytes in all: times less than 32 bits a value")
     right.set_ylim(0)
     for plot in (left, right):
@@ -152,7 +156,8 @@ EXPERIMENT = Experiment(
     about="Gradient descent with one worker on quadratics of 512 values and condition 50, real "
     "frames, until the squared error is 10⁻⁴ of the first. Nearest rounding steps by 1/L, unbiased "
     "rounding by 1/((1 + ω)L). Bytes are whole frames, with the entropy coder and with the "
-    "paper's.",
+    "paper's. Above ν = 1 nearest rounding promises no contraction, and stalls: it lowers large "
+    "values first, so gradients become flat, and of a flat vector it keeps next to nothing.",
     row=Row,
     compute=rows,
     draw=draw,

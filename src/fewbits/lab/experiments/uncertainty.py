@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DIMENSIONS = (100, 1000, 10_000)
-_TRIALS, _QUICK = 12, 4
+_TRIALS, _QUICK = 12, 2
 _NAMED, _APART = 6, 0.4  # names in the figure, and how many octaves of bits lie between two
 MORE = (
     "natural-dithering:p=2,levels=4",
