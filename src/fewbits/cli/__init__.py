@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from io import TextIOWrapper
 
 import fewbits
-from fewbits.cli import bench, bounds, compress, decompress, inspect, operators, plan, train
+from fewbits.cli import bench, bounds, compress, decompress, inspect, lab, operators, plan, train
 from fewbits.cli.console import Parser, say
 from fewbits.errors import FewbitsError, SaturationWarning
 
@@ -75,7 +75,7 @@ def _parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"fewbits {fewbits.__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for module in (train, compress, decompress, inspect, operators, plan, bounds, bench):
+    for module in (train, compress, decompress, inspect, operators, plan, bounds, lab, bench):
         module.register(commands)
     return parser
 

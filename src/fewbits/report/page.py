@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fewbits.errors import SpecError
-from fewbits.report import svg
-from fewbits.report.style import CSS
+from fewbits.report import html, svg
 
 _COLOURS = 6
 _TITLES = ("operator", "test accuracy", "final loss", "MB per step and rank", "× smaller than fp32",
@@ -53,23 +52,13 @@ def render(document: Document) -> str:
     )
     body = (
         f"<h1>Gradient compression, compared</h1><p>{escape(about)}</p>",
-        _section("Verdict", _verdicts(runs)),
-        _section("Figures", _table(runs)),
-        _section("Training loss", _legend(runs) + _curves(runs)),
-        _section("A step's time", _times(runs)),
-        _section("To repeat it", _facts(document)),
+        html.section("Verdict", _verdicts(runs)),
+        html.section("Figures", _table(runs)),
+        html.section("Training loss", _legend(runs) + _curves(runs)),
+        html.section("A step's time", _times(runs)),
+        html.section("To repeat it", _facts(document)),
     )
-    head = (
-        '<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>fewbits train: {escape(document['data'])}</title><style>{CSS}</style>"
-    )
-    return (
-        f'<!doctype html>\n<html lang="en"><head>{head}</head><body>{"".join(body)}</body></html>\n'
-    )
-
-
-def _section(title: str, content: str) -> str:
-    return f"<section><h2>{title}</h2>{content}</section>"
+    return html.page(f"fewbits train: {document['data']}", body)
 
 
 def _verdicts(runs: Sequence[Document]) -> str:
@@ -80,17 +69,12 @@ def _verdicts(runs: Sequence[Document]) -> str:
 
 
 def _table(runs: Sequence[Document]) -> str:
-    head = "".join(f"<th>{title}</th>" for title in _TITLES)
-    rows = "".join(
-        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in _cells(run))}</tr>" for run in runs
-    )
     notes = (
         "Loss is the mean training loss of the last epoch. Bytes are those of the busiest rank; "
         "~ marks an estimate by formula, for DDP and its own hooks count none, and their codec is "
         "part of the wire. Small and one-dimensional tensors are sent exact."
     )
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-    return f'<div class="scroll">{table}</div><p class="soft">{notes}</p>'
+    return html.table(_TITLES, [_cells(run) for run in runs]) + f'<p class="soft">{notes}</p>'
 
 
 def _cells(run: Document) -> list[str]:
@@ -157,4 +141,4 @@ def _facts(document: Document) -> str:
             f"{machine['system']}, {machine['architecture']}, {machine['processors']} processors"
         ),
     }
-    return f"<dl>{''.join(f'<dt>{name}</dt><dd>{text}</dd>' for name, text in facts.items())}</dl>"
+    return html.facts(facts)

@@ -35,6 +35,9 @@ th:first-child,td:first-child{text-align:left}th{font-weight:600;color:var(--sof
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.3rem 1rem;margin:0;font-size:.9rem}
 dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}
 .verdicts{padding-left:1.1rem;margin:.4rem 0}.verdicts li{margin:.35rem 0}
+figure img{display:block;max-width:100%;height:auto;margin:auto;border-radius:4px}
+td.words,th.words{text-align:left;white-space:normal;min-width:18rem}
+details{margin:.6rem 0}summary{cursor:pointer;color:var(--soft);font-size:.9rem}
 code{font:.9em ui-monospace,monospace}
 @media print{body{max-width:none;padding:0;font-size:11pt}figure{break-inside:avoid;background:none;
 border:1px solid var(--rule)}h2{break-after:avoid}

@@ -1,0 +1,41 @@
+"""What an experiment is: rows from settings, and a figure from rows."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+    from matplotlib.figure import Figure
+
+R = TypeVar("R", bound="DataclassInstance")
+Tick = Callable[[float], None]  # told which part of the work is done, from 0 to 1
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What rows depend on. `quick`: fewer repetitions, rougher figures, for a first look."""
+
+    seed: int = 7
+    quick: bool = False
+
+
+def silent(part: float) -> None:
+    """A `Tick` for callers without a progress bar."""
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment(Generic[R]):
+    """One table or figure.
+
+    Equal settings give equal rows. `version` is raised whenever rows change, so that results of
+    older code are not taken for finished.
+    """
+
+    name: str
+    title: str
+    about: str
+    row: type[R]
+    compute: Callable[[Settings, Tick], list[R]]
+    draw: Callable[[Sequence[R]], "Figure"]
+    version: int = 1

@@ -1,0 +1,148 @@
+r"""The uncertainty principle, $\alpha\, 4^{b/d} \ge 1$, at every operator's measured worst case.
+
+$b$ is the longest frame and α the largest mean error over vectors of many kinds; an unbiased
+operator counts with $\omega / (1 + \omega)$.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import fewbits
+from fewbits import registry
+from fewbits.lab import figures, vectors
+from fewbits.lab.experiment import Experiment, Settings, Tick
+from fewbits.theory import information
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+DIMENSIONS = (100, 1000, 10_000)
+_TRIALS, _QUICK = 12, 2
+_NAMED, _APART = 6, 0.4  # names in the figure, and how many octaves of bits lie between two
+MORE = (
+    "natural-dithering:p=2,levels=4",
+    "standard-dithering:p=2,levels=1,coder=rans",
+    "standard-dithering:p=2,levels=8,coder=rans",
+    "sparse-dithering:nu=0.01",
+    "sparse-dithering:nu=1",
+    "sparse-dithering:nu=4,scale=least-squares",
+    "spherical:alpha=0.9,block=32",
+    "top-k:fraction=0.01|natural",
+    "top-k:fraction=0.01|sign",
+    "rand-k:fraction=0.01|natural",
+    "hadamard|sign",
+    "hadamard|sparse-dithering:nu=1,scale=least-squares",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Nothing for the product where the operator lost nothing, or kept nothing of some vector."""
+
+    operator: str
+    d: int
+    unbiased: bool
+    bits_per_value: float
+    error: float
+    worst_on: str
+    alpha: float
+    product: float | None
+
+
+def rows(settings: Settings, tick: Tick) -> list[Row]:
+    """Every operator that the registry offers, and some that are sparser or finer."""
+    dimensions = DIMENSIONS[:1] if settings.quick else DIMENSIONS
+    found = []
+    cases = [(d, spec) for d in dimensions for spec in specs(d)]
+    kinds = {d: vectors.families(d, settings.seed) for d in dimensions}
+    trials = _QUICK if settings.quick else _TRIALS
+    for part, (d, spec) in enumerate(cases, 1):
+        found.append(worst(spec, kinds[d], range(settings.seed, settings.seed + trials)))
+        tick(part / len(cases))
+    return found
+
+
+def specs(d: int) -> list[str]:
+    """Of all operators."""
+    known = registry.known()
+    classes = sorted({**known.by_name, **known.stages}.items())
+    return [spec for _, cls in classes for spec in registry.offered(cls, d)] + list(MORE)
+
+
+def worst(spec: str, kinds: dict[str, vectors.Values], seeds: Sequence[int]) -> Row:
+    """The longest frame of any vector, and the largest mean error of any."""
+    operator = fewbits.operator(spec)
+    bits, errors = 0.0, {}
+    d = len(next(iter(kinds.values())))
+    for name, x in kinds.items():
+        measured = [vectors.measure(spec, x, seed) for seed in seeds]
+        bits = max(bits, *(one.bits for one in measured))
+        errors[name] = float(np.mean([one.error for one in measured]))
+    name = max(errors, key=errors.__getitem__)
+    unbiased = operator.guarantee(d).unbiased
+    error = errors[name]
+    alpha = error / (1 + error) if unbiased else error
+    product = information.uncertainty_product(alpha, bits, 1) if 0 < alpha < 1 else None
+    return Row(operator.spec, d, unbiased, bits, error, name, alpha, product)
+
+
+def draw(table: Sequence[Row]) -> "Figure":
+    """Bits against α, and the curve that nobody gets below."""
+    drawn, (plot,) = figures.panels("Nobody gets below: bits against worst error", height=5.5)
+    alphas = np.geomspace(1e-6, 0.999, 200)
+    plot.plot(alphas, 0.5 * np.log2(1 / alphas), color="black")
+    plot.fill_between(alphas, 0.01, 0.5 * np.log2(1 / alphas), color=figures.GREY, alpha=0.2)
+    plot.annotate("impossible: α·4^bits < 1", (2e-6, 0.06), fontsize=10, color=figures.GREY)
+    shown = [row for row in table if row.product is not None]
+    for d, marker in zip(DIMENSIONS, figures.MARKERS, strict=False):
+        for unbiased, colour in ((True, figures.BLUE), (False, figures.ORANGE)):
+            mine = [row for row in shown if row.d == d and row.unbiased is unbiased]
+            plot.plot(
+                [row.alpha for row in mine], [row.bits_per_value for row in mine], marker,
+                ls="none", color=colour, ms=6, mfc="none", mew=1.5,
+            )  # fmt: skip
+        if any(row.d == d for row in shown):
+            plot.plot([], [], marker, ls="none", color="black", mfc="none", label=f"d = {d:,}")
+    for row in _nearest(shown):
+        plot.annotate(
+            row.operator, (row.alpha, row.bits_per_value), (-110, -22), ha="right", fontsize=8,
+            textcoords="offset points", arrowprops={"arrowstyle": "-", "color": figures.GREY},
+        )  # fmt: skip
+    plot.plot([], [], "o", color=figures.BLUE, label="unbiased, α = ω/(1 + ω)")
+    plot.plot([], [], "o", color=figures.ORANGE, label="biased")
+    plot.set_xscale("log")
+    plot.set_yscale("log")
+    figures.plain_ticks(plot.yaxis, (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20))
+    plot.set_ylim(0.04, 40)
+    plot.set_xlim(1e-6, 1.3)
+    plot.set_xlabel("α, the largest mean error over vectors of 14 kinds")
+    plot.set_ylabel("bits a value, longest frame")
+    plot.legend(loc="lower left", bbox_to_anchor=(0, 0.12), fontsize=9)
+    return drawn
+
+
+def _nearest(shown: Sequence[Row]) -> list[Row]:
+    """Of the largest dimension, those nearest to the curve, far enough apart for their names."""
+    largest = max(row.d for row in shown)
+    order = sorted((r for r in shown if r.d == largest), key=lambda row: row.product or 0.0)
+    named: list[Row] = []
+    for row in order:
+        apart = (abs(np.log2(row.bits_per_value / other.bits_per_value)) for other in named)
+        if len(named) < _NAMED and all(ratio > _APART for ratio in apart):
+            named.append(row)
+    return named
+
+
+EXPERIMENT = Experiment(
+    name="uncertainty",
+    title="The uncertainty principle, measured",
+    about="α·4^(b/d) is at least 1 for every operator: b is its longest frame, α its largest mean "
+    "error, over 14 kinds of vectors, typical ones and those that operators are worst at. Headers "
+    "count, which is what lifts the points of d = 100.",
+    row=Row,
+    compute=rows,
+    draw=draw,
+)

@@ -1,0 +1,48 @@
+"""All experiments, in the order of the page."""
+
+from typing import Any
+
+from fewbits.errors import SpecError
+from fewbits.lab.experiment import Experiment
+from fewbits.lab.experiments import (
+    comparison,
+    nc_figure3,
+    nc_figures16_18,
+    nc_table1,
+    nc_table5,
+    nc_table7,
+    nc_table8,
+    oc_blocks,
+    oc_convergence,
+    oc_lower_bounds,
+    oc_spherical,
+    oc_sweep,
+    oc_upper_bounds,
+    uncertainty,
+)
+
+EXPERIMENTS: tuple[Experiment[Any], ...] = (
+    nc_table1.EXPERIMENT,
+    nc_table5.EXPERIMENT,
+    nc_table7.EXPERIMENT,
+    nc_table8.EXPERIMENT,
+    nc_figure3.EXPERIMENT,
+    nc_figures16_18.EXPERIMENT,
+    oc_lower_bounds.EXPERIMENT,
+    oc_upper_bounds.EXPERIMENT,
+    oc_spherical.EXPERIMENT,
+    oc_blocks.EXPERIMENT,
+    oc_sweep.EXPERIMENT,
+    oc_convergence.EXPERIMENT,
+    comparison.EXPERIMENT,
+    uncertainty.EXPERIMENT,
+)
+
+
+def find(name: str) -> Experiment[Any]:
+    """The experiment of this name."""
+    for experiment in EXPERIMENTS:
+        if experiment.name == name:
+            return experiment
+    known = ", ".join(experiment.name for experiment in EXPERIMENTS)
+    raise SpecError(f"unknown experiment {name!r}: known are {known}")

@@ -1,0 +1,138 @@
+"""What is measured: laws, rates and bounds that must hold whatever the seed."""
+
+import math
+
+import numpy as np
+import pytest
+
+import fewbits
+from fewbits import lab
+from fewbits.lab import descent, vectors
+from fewbits.lab.experiment import silent
+from fewbits.lab.experiments import (
+    comparison,
+    nc_figure3,
+    oc_convergence,
+    oc_spherical,
+    oc_sweep,
+    uncertainty,
+)
+from fewbits.theory import information
+
+QUICK = lab.Settings(quick=True)
+
+
+def check_uncertainty(rows: list[uncertainty.Row]) -> None:
+    for row in rows:
+        if row.error == 0:
+            assert row.product is None
+        elif row.alpha < 1:
+            assert row.product >= 1, row
+            assert row.bits_per_value >= information.uncertainty_bits(row.alpha, 1)
+        else:
+            pytest.fail(f"nothing is kept: {row}")
+
+
+def test_nobody_breaks_the_uncertainty_principle() -> None:
+    rows = uncertainty.rows(QUICK, silent)
+    assert {row.d for row in rows} == {100}
+    assert len(rows) >= 30
+    assert [row.operator for row in rows if row.product is None] == ["identity"]
+    check_uncertainty(rows)
+
+
+@pytest.mark.soak
+def test_nobody_breaks_the_uncertainty_principle_in_higher_dimensions() -> None:
+    rows = uncertainty.rows(lab.Settings(), silent)
+    assert {row.d for row in rows} == {100, 1000, 10_000}
+    check_uncertainty(rows)
+    # A test that nothing could fail would be none: the best come within a factor of 32.
+    assert min(row.product for row in rows if row.product) < 32
+
+
+def test_worst_errors_keep_the_promises() -> None:
+    """The measured worst case is at most the guarantee, and at least half of the tight ones."""
+    kinds = vectors.families(100, 3)
+    for spec in ("natural", "sparse-dithering:nu=0.1,rounding=stochastic", "top-k|natural"):
+        row = uncertainty.worst(spec, kinds, range(12))
+        bound = fewbits.operator(spec).guarantee(100).error
+        assert bound / 2 < row.error < 1.15 * bound
+
+
+def test_frequencies_of_levels_are_the_chances() -> None:
+    for row in nc_figure3.rows(QUICK, silent):
+        deviation = math.sqrt(row.ours * (1 - row.ours) / row.trials)
+        assert abs(row.measured - row.ours) <= 4 * deviation
+        assert row.reproduces in (None, True)
+
+
+@pytest.mark.soak
+def test_frames_of_spherical_are_near_their_law() -> None:
+    for row in oc_spherical.rows(QUICK, silent):
+        if row.measured is not None:
+            assert row.measured == pytest.approx(row.ours, rel=0.03), row
+
+
+def test_the_simulated_cap_has_the_mean_of_the_law() -> None:
+    """Mean error and rate of the simulated operator, by formulas of the real one."""
+    from fewbits.core import caps
+
+    alpha, d, trials = 0.5, 8, 4000
+    compress = oc_convergence._spherical(alpha, d, seed=5)
+    x = np.random.default_rng(1).standard_normal(d)
+    sent = [compress(x, number) for number in range(trials)]
+    errors = np.array([np.sum((one.value - x) ** 2) / (x @ x) for one in sent])
+    assert errors.max() <= alpha + 1e-12
+    mean = 2 - alpha - 2 * math.sqrt(1 - alpha) * caps.mean_cosine(alpha, d)
+    assert abs(errors.mean() - mean) <= 4 * errors.std() / math.sqrt(trials)
+    bits = np.array([one.bits[0] for one in sent]) - oc_convergence.NORM_BITS
+    chance = caps.probability(alpha, d)
+    expected = caps.rice_bits(chance, caps.rice_parameter(chance, 40))
+    assert abs(bits.mean() - expected) <= 4 * bits.std() / math.sqrt(trials)
+
+
+def test_descent_counts_steps_and_bits() -> None:
+    problem = descent.Quadratic.random(20, 10.0, 2)
+    assert np.linalg.eigvalsh(problem.matrix) == pytest.approx(np.geomspace(0.1, 1, 20))
+    plain = descent.plain_steps(problem)
+    run = descent.descend(problem, lambda g, _: descent.Sent(g, (32.0 * 20, 1.0)), 1.0, 1000)
+    assert run == (plain, (32.0 * 20 * plain, 1.0 * plain))
+    lost = descent.descend(problem, lambda g, _: descent.Sent(0 * g, (1.0,)), 1.0, 7)
+    assert lost == (None, (7.0,))
+    assert descent.plain_steps(descent.conditioned(6, 100, 3)) == pytest.approx(100, abs=2)
+
+
+def test_the_sweep_shows_what_rates_predict() -> None:
+    """One ν of each kind, on the sweep's own problem."""
+    problem = descent.Quadratic.random(oc_sweep.D, oc_sweep.CONDITION, 7)
+    plain = descent.plain_steps(problem)
+    for rounding in ("nearest", "stochastic"):
+        row = oc_sweep._row(rounding, 0.25, [problem], [plain])
+        assert row.lost == 0
+        assert row.steps <= 1.05 * row.predicted
+        assert row.bytes_rans < 4 * oc_sweep.D * plain / 7
+        assert (row.omega is None) == (rounding == "nearest")
+
+
+@pytest.mark.soak
+def test_the_sweep_answers_the_papers_questions() -> None:
+    """On one worker bias costs nothing: fewer bytes than unbiased rounding at every ν."""
+    rows = oc_sweep.rows(lab.Settings(), silent)
+    steps = {(row.rounding, row.nu): row for row in rows}
+    for nu in oc_sweep.NUS:
+        biased, unbiased = steps["nearest", nu], steps["stochastic", nu]
+        assert unbiased.lost == 0
+        assert unbiased.steps <= 1.05 * unbiased.predicted
+        if nu <= 1:
+            assert biased.steps <= 1.05 * steps["none", 0.0].steps
+            assert biased.bytes_rans < unbiased.bytes_rans
+    best = max((row for row in rows if row.rounding == "stochastic"),
+               key=lambda row: row.times_less_paper)  # fmt: skip
+    assert 0.05 <= best.nu <= 0.5  # the paper's 0.25 is among the best
+
+
+def test_gains_count_iterations() -> None:
+    half = vectors.Measured(bits=2.0, error=0.5)
+    assert comparison.gain(half, unbiased=False) == 8
+    assert comparison.gain(half, unbiased=True) == pytest.approx(32 / 3)
+    assert comparison.gain(vectors.Measured(1.0, 2.0), unbiased=False) == 0

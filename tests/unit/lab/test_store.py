@@ -1,0 +1,143 @@
+"""Results are kept, taken up again, and shown on a page that needs nothing else."""
+
+import csv
+import importlib.util
+import json
+from dataclasses import dataclass, replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from fewbits import lab
+from fewbits.errors import MissingExtraError, SpecError
+from fewbits.lab import figures, page, store
+from fewbits.lab.printed import Comparison
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row(Comparison):
+    operator: str
+    size: float | None
+
+
+def make(calls: list[lab.Settings], name: str = "trial") -> lab.Experiment[Row]:
+    def compute(settings, tick):
+        calls.append(settings)
+        tick(1.0)
+        wrong = Row(printed="2.0", ours=3.25, reproduces=False, reason="a <slip> &c",
+                    operator="one, two", size=None)  # fmt: skip
+        return [wrong, replace(wrong, ours=2.0, reproduces=True, reason="", size=1e-3)]
+
+    def draw(rows):
+        drawn, (plot,) = figures.panels("trial")
+        plot.plot([row.ours for row in rows])
+        return drawn
+
+    return lab.Experiment(name, "A <trial>", "About & so on", Row, compute, draw)
+
+
+def test_a_finished_result_is_not_computed_again(tmp_path: Path) -> None:
+    calls: list[lab.Settings] = []
+    experiment, settings = make(calls), lab.Settings(seed=3)
+    first = store.obtain(experiment, settings, tmp_path)
+    again = store.obtain(experiment, settings, tmp_path)
+    assert (first.fresh, again.fresh) == (True, False)
+    assert first.rows == again.rows
+    assert first.png == again.png
+    assert len(calls) == 1
+    store.obtain(experiment, settings, tmp_path, force=True)
+    store.obtain(experiment, lab.Settings(seed=4), tmp_path)
+    store.obtain(replace(experiment, version=2), lab.Settings(seed=4), tmp_path)
+    assert calls == [settings, settings, lab.Settings(seed=4), lab.Settings(seed=4)]
+
+
+@pytest.mark.parametrize("lost", [".png", ".csv"])
+def test_what_is_missing_is_made_from_the_rows(tmp_path: Path, lost: str) -> None:
+    calls: list[lab.Settings] = []
+    experiment = make(calls)
+    store.obtain(experiment, lab.Settings(), tmp_path)
+    before = (tmp_path / f"trial{lost}").read_bytes()
+    (tmp_path / f"trial{lost}").unlink()
+    assert not store.obtain(experiment, lab.Settings(), tmp_path).fresh
+    assert (tmp_path / f"trial{lost}").read_bytes() == before
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"head": 1, "rows": []}', "half"])
+def test_a_damaged_result_is_computed_again(tmp_path: Path, damage: str) -> None:
+    calls: list[lab.Settings] = []
+    experiment = make(calls)
+    store.obtain(experiment, lab.Settings(), tmp_path)
+    path = tmp_path / "trial.json"
+    text = path.read_text()
+    path.write_text(text[: len(text) // 2] if damage == "half" else damage)
+    assert store.obtain(experiment, lab.Settings(), tmp_path).fresh
+    assert path.read_text() == text
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_csv_has_all_digits_and_nothing_where_nothing_is(tmp_path: Path) -> None:
+    store.obtain(make([]), lab.Settings(), tmp_path)
+    with (tmp_path / "trial.csv").open(newline="") as lines:
+        first, second = csv.DictReader(lines)
+    assert list(first) == ["operator", "size", "printed", "ours", "reproduces", "reason"]
+    assert first["operator"] == "one, two"
+    assert (first["size"], second["size"]) == ("", "0.001")
+    assert first["reproduces"] == "False"
+    document = json.loads((tmp_path / "trial.json").read_text())
+    assert document["head"]["settings"] == {"seed": 7, "quick": False}
+
+
+class Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [value or "" for name, value in attrs if name in ("src", "href")]
+
+
+def test_the_page_is_one_file_and_lists_departures(tmp_path: Path) -> None:
+    results = [store.obtain(make([], name), lab.Settings(), tmp_path) for name in ("a", "b")]
+    text = page.render(results, lab.Settings())
+    reader = Reader()
+    reader.feed(text)
+    assert all(link.startswith(("data:image/png;base64,", "#")) for link in reader.links)
+    assert "script" not in reader.tags
+    assert reader.tags.count("img") == 2
+    assert "a &lt;slip&gt; &amp;c" in text
+    assert "A &lt;trial&gt;" in text
+    departures = text.split("What does not reproduce")[1].split("</section>")[0]
+    assert departures.count("<tr>") == 3
+    assert "one, two" in departures
+    assert text == page.render(results, lab.Settings())
+
+
+def test_without_matplotlib_nothing_is_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fewbits.train import extras
+
+    real = importlib.util.find_spec
+    monkeypatch.setattr(extras, "find_spec", lambda n: None if n == "matplotlib" else real(n))
+    with pytest.raises(MissingExtraError, match=r"pip install 'fewbits\[lab\]'"):
+        store.check_ready(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SpecError, match="must be a folder"):
+        store.check_ready(tmp_path / "file")
+
+
+def test_names_are_unique_and_found() -> None:
+    names = [experiment.name for experiment in lab.EXPERIMENTS]
+    assert len(set(names)) == len(names)
+    for experiment in lab.EXPERIMENTS:
+        assert lab.find(experiment.name) is experiment
+    with pytest.raises(SpecError, match="known are nc-table1, "):
+        lab.find("table1")
