@@ -83,7 +83,7 @@ from fewbits.rng import Rng
 from fewbits.wire.sections import Coded, Enumerated, Floats, Section
 
 LARGEST_BOUND = 1 << 16
-LARGEST_BLOCK = 1 << 62
+LARGEST_BLOCK = 1 << 63  # what a parameter can hold
 _SLOP = 2.0**-32  # far above the rounding errors of a norm, far below those of float32
 
 
@@ -106,7 +106,7 @@ class SparseDithering(Operator):
         if not 0 < self.nu < math.inf:
             raise SpecError(f"nu must be above 0, got {self.nu}")
         if not 0 <= self.block < LARGEST_BLOCK:
-            raise SpecError(f"block must be 0 (the whole vector) or below 2^62, got {self.block}")
+            raise SpecError(f"block must be 0 (the whole vector) or below 2^63, got {self.block}")
         if self.scale != "norm" and self.rounding != "nearest":
             raise SpecError(
                 f"scale={self.scale} would make rounding={self.rounding} biased: "

@@ -464,7 +464,8 @@ def test_results_beyond_the_largest_number_become_it() -> None:
     for format in FORMATS:
         bits = np.full(50, format.infinity - 1, format.bits)
         out = Vector(np.empty(50, format.bits), format)
-        frame = fewbits.compress(bits.view(array([], format).dtype), own, seed=1)
+        with pytest.warns(SaturationWarning, match="50 of 50"):
+            frame = fewbits.compress(bits.view(array([], format).dtype), own, seed=1)
         own.decode(wire.parse(np.frombuffer(frame, np.uint8), 50).sections, out)
         assert (out.bits < format.infinity).all()
         assert (out.bits == format.infinity - 1).any()
