@@ -48,7 +48,7 @@ def render(results: Sequence[Result], settings: Settings) -> str:
 
 def _departures(results: Sequence[Result]) -> str:
     rows = [
-        (result.experiment.title, label(row), str(row.printed), text(row.ours), row.reason)
+        (result.experiment.title, label(row), str(row.printed), f"{row.ours:.6g}", row.reason)
         for result in results
         for row in departures(result.rows)
     ]
@@ -70,11 +70,14 @@ def label(row: object) -> str:
 
 
 _LABELS = {
+    "problem": "problem",
+    "vector": "vector",
     "operator": "operator",
     "quantity": "quantity",
     "workers": "workers",
     "alpha": "α",
     "nu": "ν",
+    "at": "at",
     "p": "p",
     "d": "d",
     "s": "s",

@@ -18,7 +18,7 @@ from fewbits.lab.experiments import (
 from fewbits.lab.printed import Comparison, agrees, departures
 
 QUICK = lab.Settings(quick=True)
-SLOW = {"oc-sweep", "oc-convergence", "uncertainty", "oc-spherical", "comparison"}
+SLOW = {"oc-convergence"}
 
 # By table and operator, from one worker to many: recomputed with the printed formulas.
 RECOMPUTED = {
@@ -137,6 +137,7 @@ def check_departures(rows: list[object]) -> None:
     [
         pytest.param(e, id=e.name, marks=pytest.mark.soak if e.name in SLOW else ())
         for e in lab.EXPERIMENTS
+        if issubclass(e.row, Comparison)
     ],
 )
 def test_whatever_departs_has_a_reason(experiment: lab.Experiment) -> None:

@@ -87,7 +87,7 @@ def draw(table: Sequence[Row]) -> "Figure":
             ha="right", va="center", color=colour,
         )  # fmt: skip
     plot.set_xscale("log")
-    plot.set_xlim(0.8, 2e6)
+    plot.set_xlim(0.5, 2e6)
     plot.set_ylim(0, 2)
     plot.set_xlabel("dimension d")
     plot.set_ylabel("−log₂ P(α, d) / d, bits a value")
