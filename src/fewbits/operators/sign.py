@@ -24,7 +24,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from fewbits._native import LEVEL_WITHOUT_SCALE
 from fewbits.core import blocks
+from fewbits.core.dithering import SIGN_ON_NAN
 from fewbits.core.guarantee import Guarantee
 from fewbits.core.operator import Operator, Parts, Written
 from fewbits.core.vector import Vector
@@ -75,11 +77,11 @@ class Sign(Operator):
         if (scales >= format.infinity).any():
             raise DecodeError("a scale is negative or not finite")
         if (codes == -NAN).any():
-            raise DecodeError("a sign is set on a zero or on a value that is not finite")
+            raise DecodeError(SIGN_ON_NAN)
         scale = Block.of(out.count, self.block).spread(scales, slice(0, out.count))
         given, odd = np.abs(codes) == 1, codes == NAN
         if ((scale == 0) & given).any():
-            raise DecodeError("a block whose scale is 0 holds a level above 0")
+            raise DecodeError(LEVEL_WITHOUT_SCALE)
         out.bits[:] = np.where(given, scale, 0)
         out.bits[codes == -1] |= format.bits.type(format.sign)
         out.bits[odd] = format.quiet_nan

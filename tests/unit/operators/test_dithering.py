@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fewbits
-from cases import array, bits, dithered, exact, mixed_bits
+from cases import array, bits, exact, mixed_bits
 from fewbits import Rng, SaturationWarning, SpecError, _native, _native_operators
 from fewbits.core.dithering import Dithering
 from fewbits.kernels import dithering, native, reference
@@ -16,6 +16,7 @@ from fewbits.kernels.formats import FLOAT16, FLOAT32, FLOAT64, FORMATS, Format
 from fewbits.operators.natural_dithering import NaturalDithering
 from fewbits.operators.standard_dithering import StandardDithering
 from fewbits.wire import frame as wire
+from references import dithered
 
 formats = pytest.mark.parametrize("format", FORMATS, ids=lambda format: format.name)
 CLASSES = pytest.mark.parametrize(
