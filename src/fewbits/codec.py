@@ -59,7 +59,7 @@ def compress(
     x: object,
     operator: str | Operator,
     *,
-    seed: int | None = None,
+    seed: int | Rng | None = None,
     out: Any = None,
     nonfinite: Literal["raise", "carry"] = "raise",
     threads: int | None = None,
@@ -67,7 +67,8 @@ def compress(
     """Compress an array or a CPU tensor to one self-describing frame.
 
     Without a `seed` the rounding draws fresh entropy. The same seed gives the same bytes, so never
-    use one seed for two vectors whose results are averaged: their errors would not cancel. With
+    use one seed for two vectors whose results are averaged: their errors would not cancel. An `Rng`
+    in its place is the stream itself. With
     `out`, a writable buffer of at least `largest_frame(x, operator)` bytes, the frame is written
     there and the filled part is returned as a `memoryview` (with `coder=rans` the bytes behind it
     are scratch); otherwise it is `bytes`. NaN and infinity raise `EncodeError` unless
@@ -86,8 +87,8 @@ def compress(
     header, room = _largest(chosen, values, shape)
     result, buffer = _new_bytes(room) if out is None else _output(out, room, chosen)
     _apart(values.bits, buffer)
-    rng = Rng.fresh() if seed is None else Rng.from_seed(seed)
-    tally, size = _write(buffer, header, chosen, values, rng.fork(0), threads=_threads(threads))
+    rng = seed if isinstance(seed, Rng) else _stream(seed)
+    tally, size = _write(buffer, header, chosen, values, rng, threads=_threads(threads))
     if tally.nonfinite and nonfinite == "raise":
         raise EncodeError(
             f"{tally.nonfinite} of {values.count} values are NaN or infinite: "
@@ -235,6 +236,10 @@ def _checked_operator(parsed: Parsed) -> Operator:
     for section, length in zip(layout, header.lengths, strict=True):
         section.check(length)
     return chosen
+
+
+def _stream(seed: int | None) -> Rng:
+    return (Rng.fresh() if seed is None else Rng.from_seed(seed)).fork(0)
 
 
 def _threads(threads: int | None) -> int:

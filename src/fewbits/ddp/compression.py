@@ -1,38 +1,40 @@
 """The state of compression in one DDP model, and the hook that DDP calls with each bucket."""
 
-import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch.distributed import GradBucket  # type: ignore[attr-defined]
 from torch.nn.parallel import DistributedDataParallel
 
-from fewbits import _native
-from fewbits import policy as policies
 from fewbits.core import vector
 from fewbits.core.operator import Operator
+from fewbits.ddp import buckets, defaults, state
 from fewbits.ddp.pipeline import Job, Pipeline
 from fewbits.ddp.plan import Names, Planner
 from fewbits.ddp.report import Report
+from fewbits.ddp.state import State
 from fewbits.errors import EncodeError, SpecError
-from fewbits.kernels.formats import FLOAT32
+from fewbits.feedback import Feedback
+from fewbits.feedback import feedback as feedback_method
+from fewbits.feedback.store import Store
 from fewbits.links.torch_comm import TorchComm
 from fewbits.policy import Policy
 from fewbits.registry import operator
 from fewbits.rng import Rng
 from fewbits.schemes import header
+from fewbits.schemes.correction import Loop
 from fewbits.schemes.gather import Gather
 from fewbits.schemes.header import Header, Phase
 from fewbits.schemes.owned import Sharded, Star
 from fewbits.schemes.payload import CHUNK
 from fewbits.schemes.promises import Promises
-from fewbits.schemes.reduction import NonFinite, Progress, Reduction, commit, give_up
+from fewbits.schemes.reduction import NonFinite, Progress, Reduction, agree, commit, give_up
+from fewbits.schemes.units import total_format
 
 SCHEMES: dict[str, type[Reduction]] = {"sharded": Sharded, "star": Star, "gather": Gather}
-REPLICA_SAMPLE = 256  # values
-NEGLIGIBLE_BIAS = 1e-3  # squared relative error below which a biased operator is a mere cast
 
 
 class Compression:
@@ -47,6 +49,7 @@ class Compression:
         worker: str | Operator,
         master: str | Operator | None = None,
         *,
+        feedback: str | Feedback | None = None,
         scheme: str = "sharded",
         policy: Policy | Mapping[str, str | Operator] | None = None,
         nonfinite: NonFinite = "propagate",
@@ -64,7 +67,11 @@ class Compression:
             raise SpecError(f"timeout and threads must be positive, got {timeout} and {threads}")
         chosen = operator(worker)
         self.scheme, self.seed, self.timeout, self.threads = scheme, seed, timeout, threads
-        self.planner = Planner(chosen, _master(chosen, master), _policy(policy), Names.of(names))
+        self.loop = None if feedback is None else Loop(feedback_method(feedback), Store())
+        back = defaults.master(chosen, master, corrected=bool(self.loop))
+        self.planner = Planner(
+            chosen, back, defaults.policy(policy), Names.of(names), bool(self.loop)
+        )
         self.progress = Progress(nonfinite)
         self._rng = Rng.from_seed(seed)
         self._group = process_group
@@ -75,7 +82,10 @@ class Compression:
         self._plain_bytes = 0
         self._nonfinite_steps = self._skipped_steps = 0
         self.skipped = False
-        _warn_of_bias(chosen)
+        if self.loop is not None:
+            self.loop.method.rule(chosen, CHUNK)  # refuses what it cannot correct
+        else:
+            defaults.warn_of_bias(chosen)
 
     def start(self) -> None:
         """Make the process group and check that all ranks run the same: every rank must call this.
@@ -86,6 +96,7 @@ class Compression:
             return
         self._comm = TorchComm(self._group, self.timeout)
         self.progress.promises = Promises()  # those of an earlier group went with it
+        self.planner.share(self._comm.size)
         text = self._configuration()
         plan = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
         own = Header(Phase.CONFIGURE, self.progress.step, 0, plan, text=text)
@@ -98,7 +109,7 @@ class Compression:
         assert self._pipeline is not None
         if self._pipeline.failure is not None:
             raise self._pipeline.failure
-        job = _job(bucket)
+        job = buckets.job(bucket)
         self._pipeline.submit(job)
         if job.is_last:
             # DDP waits for every bucket right after this one. Waiting here costs no overlap and
@@ -139,7 +150,38 @@ class Compression:
             saturated=spent.saturated,
             nonfinite_steps=self._nonfinite_steps,
             skipped_steps=self._skipped_steps,
+            feedback=self.loop.method.spec if self.loop else None,
+            memory_bytes=self.loop.store.nbytes if self.loop else 0,
         )
+
+    def state_dict(self) -> State:
+        """The step and the memories of this rank, as plain arrays: every rank must save its own.
+
+        Not during a backward pass.
+        """
+        arrays = self.loop.store.arrays() if self.loop else {}
+        return state.pack(self._place(), self.progress.step, arrays)
+
+    def load_state_dict(self, saved: State | Sequence[State], *, reshard: bool = False) -> None:
+        """Go on from `state_dict()`; every rank must call this, each with its own state.
+
+        Another number of ranks, operator, feedback or model raises `DisagreementError` on all
+        ranks. With `reshard` and the states of all ranks that saved, in their order, memories are
+        shared out among those that there are now: what all of them have lost, their sum, is kept.
+        """
+        self._together(lambda: self._load(saved, reshard))
+
+    def save(self, folder: str | Path) -> None:
+        """Write `state_dict()` to a file of this rank in `folder`, whole or not at all."""
+        state.write(folder, self.state_dict())
+
+    def load(self, folder: str | Path, *, reshard: bool = False) -> None:
+        """`load_state_dict` from what `save` wrote to `folder`; every rank must call this.
+
+        A missing file raises `DisagreementError` on all ranks, also with `reshard`: nobody knows
+        what it held.
+        """
+        self._together(lambda: self._load(state.read(folder, self._place(), reshard), reshard))
 
     def close(self) -> None:
         """End the background thread and give the process group back; every rank must call this."""
@@ -150,12 +192,54 @@ class Compression:
         self._pipeline = None
         self._reductions.clear()  # their buffers belong to a group that is gone
 
+    def _place(self) -> state.Place:
+        """Who saves or loads a state."""
+        planner, model = self.planner, self.planner.model()
+        operators = [f"{name} {planner.operators(name, model[name])}" for name in model]
+        rank, ranks = (self._comm.rank, self._comm.size) if self._comm else (0, 1)
+        return state.Place(
+            rank=rank,
+            ranks=ranks,
+            feedback=self.loop.method.spec if self.loop else None,
+            model=state.digest(f"{name} {shape}" for name, shape in model.items()),
+            plan=state.digest([self._configuration(), *operators]),
+            configuration=self._configuration(),
+        )
+
+    def _load(self, saved: State | Sequence[State], reshard: bool) -> None:
+        place = self._place()
+        step, states = state.unpack(saved, place, reshard)
+        if self.loop is not None:
+            method = self.loop.method
+            own = method.shared_out(states, place.ranks) if reshard else states[0]
+            self.loop.store.load(own)
+        self.progress.step = step
+
+    def _together(self, work: Callable[[], None]) -> None:
+        """Do `work`; what it raises on one rank is raised on all, and all must be at one step."""
+        self.start()
+        comm, progress = self._comm, self.progress
+        assert comm is not None
+        try:
+            work()
+        except Exception as error:
+            progress.fault = error
+        own = Header(Phase.CONFIGURE, progress.step, 0, 0, text=f"step {progress.step}")
+        try:
+            if comm.size > 1:
+                agree(comm, [own] * comm.size, progress)
+            elif progress.fault is not None:
+                raise progress.fault
+        finally:
+            progress.fault = None
+
     def _configuration(self) -> str:
         """What all ranks must agree on."""
         planner = self.planner
         names = blake2b("\n".join(planner.names.known.values()).encode(), digest_size=4).hexdigest()
         return (
             f"worker={planner.worker} master={planner.master} scheme={self.scheme} "
+            f"feedback={self.loop.method if self.loop else None} "
             f"seed={self.seed} nonfinite={self.progress.nonfinite} names={names}"
         )
 
@@ -176,14 +260,18 @@ class Compression:
 
     def _mean(self, job: Job, comm: TorchComm) -> None:
         try:
-            host = _to_host(job)
-            values, _ = vector.from_array(host)
+            host = buckets.to_host(job)
+            # Memories have 32 bits or more, and so have the gradients that they are added to.
+            wide = host.float() if self.loop and host.element_size() < 4 else host
+            values, _ = vector.from_array(wide)
             reduction = self._reduction(job, values, comm)
-            self.progress.replica = _replica(job)
+            self.progress.replica = buckets.replica(job)
+            self.progress.idle = job.idle
         except Exception as error:  # a user's policy, or too little memory for the buffers
             give_up(comm, self.progress, error)
         mean = reduction.run(values.bits, self._rng, self.progress)
-        if values.format != reduction.totals_format:  # 16 bits: an overflow must become infinite
+        if host is not wide or values.format != total_format(values.format):
+            # To 16 bits: an overflow must become infinite.
             with self.progress.spent.codec():
                 host.copy_(torch.from_numpy(mean))
         if host is not job.tensor:
@@ -196,14 +284,17 @@ class Compression:
         known = self._reductions.get(job.index)
         if known is None or known[0] != identity:
             units = self.planner.units(job.parameters)
-            known = identity, SCHEMES[self.scheme](units, values.format, comm, self.threads)
+            scheme = SCHEMES[self.scheme]
+            known = identity, scheme(units, values.format, comm, self.threads, self.loop)
             self._reductions[job.index] = known
         return known[1]
 
     def _end_step(self) -> None:
         progress = self.progress
-        if progress.nonfinite != "propagate" and not progress.saw_nonfinite:
+        if (self.loop or progress.nonfinite != "propagate") and not progress.saw_nonfinite:
             self._judge_means()
+        if self.loop is not None:
+            self.loop.store.end_step(well=not progress.saw_nonfinite)
         self._nonfinite_steps += progress.saw_nonfinite
         self.skipped = progress.saw_nonfinite and progress.nonfinite == "skip"
         if self.skipped:  # a hook cannot skip the optimizer's step: zero the gradients and say so
@@ -234,6 +325,7 @@ def attach(
     worker: str | Operator,
     master: str | Operator | None = None,
     *,
+    feedback: str | Feedback | None = None,
     scheme: str = "sharded",
     policy: Policy | Mapping[str, str | Operator] | None = None,
     nonfinite: NonFinite = "propagate",
@@ -244,13 +336,15 @@ def attach(
     """Compress a DDP model's gradients; every rank must call this with the same arguments.
 
     `worker` compresses each rank's gradient, `master` the mean that is sent back: by default the
-    same operator if it is unbiased, else `natural`, entropy coded if that operator is;
-    `"identity"` for one direction only. `scheme`
-    is `sharded` (every rank averages a share), `star` (rank 0 does) or `gather` (everyone does).
-    `policy` says which tensors are compressed: patterns of names, `{"head.*": "exact"}`, or a
-    function of name and shape; by default one-dimensional and small tensors go exact. `nonfinite`:
-    `propagate` NaN and infinity, `skip` the step on all ranks (gradients are zeroed and `skipped`
-    is True), or `raise` on all ranks. After `timeout` seconds without an answer from a rank, all
+    same operator if it is unbiased or there is feedback, else `natural`, entropy coded if that
+    operator is; `"identity"` for one direction only. `feedback` gives both directions a memory,
+    without which biased operators do not converge: `ef14` adds what was lost to the next gradient,
+    `ef21`, `diana` and `ef-bv` send changes of the gradient. `scheme` is `sharded` (every rank
+    averages a share), `star` (rank 0 does) or `gather` (everyone does). `policy` says which tensors
+    are compressed: patterns of names, `{"head.*": "exact"}`, or a function of name and shape; by
+    default one-dimensional and small tensors go exact. `nonfinite`: `propagate` NaN and infinity,
+    `skip` the step on all ranks (gradients are zeroed and `skipped` is True), or `raise` on all
+    ranks; memories never take them up. After `timeout` seconds without an answer from a rank, all
     others raise `PeerError`.
     """
     if not isinstance(model, DistributedDataParallel):
@@ -258,6 +352,7 @@ def attach(
     compression = Compression(
         worker,
         master,
+        feedback=feedback,
         scheme=scheme,
         policy=policy,
         nonfinite=nonfinite,
@@ -274,76 +369,3 @@ def attach(
         compression.close()
         raise
     return compression
-
-
-def _master(worker: Operator, master: str | Operator | None) -> Operator:
-    if master is not None:
-        return operator(master)
-    if worker.guarantee(CHUNK).unbiased:
-        return worker
-    coded = any(section.varies for section in worker.layout(CHUNK, FLOAT32))
-    return operator("natural:coder=rans" if coded else "natural")
-
-
-def _policy(policy: Policy | Mapping[str, str | Operator] | None) -> Policy:
-    if policy is None:
-        return policies.Default()
-    if isinstance(policy, Mapping):
-        return policies.Chain((policies.ByName(policy), policies.Default()))
-    if not callable(policy):
-        raise SpecError(f"policy must be a mapping or a function, got {type(policy).__name__}")
-    return policy
-
-
-def _warn_of_bias(worker: Operator) -> None:
-    guarantee = worker.guarantee(CHUNK)  # the fewer values, the less some operators lose
-    if not guarantee.unbiased and guarantee.error > NEGLIGIBLE_BIAS:
-        warnings.warn(
-            f"{worker} is biased and nothing corrects it: training may stall short of the optimum; "
-            "use an unbiased operator such as 'natural'",
-            stacklevel=4,
-        )
-
-
-def _job(bucket: GradBucket) -> Job:
-    tensor = bucket.buffer()
-    future: torch.futures.Future[torch.Tensor]
-    ready = None
-    if tensor.is_cuda:  # never run: there was no GPU to run it on
-        future = torch.futures.Future(devices=[tensor.device])
-        ready = torch.cuda.Event()  # type: ignore[no-untyped-call]
-        ready.record()
-    else:
-        future = torch.futures.Future()
-    return Job(bucket.index(), tensor, bucket.parameters(), bucket.is_last(), future, ready)
-
-
-def _replica(job: Job) -> int:
-    """A checksum of values from the bucket's first and last parameter, the same on all ranks.
-
-    0, which claims nothing, if the gradient seems to be zero: a rank without inputs that only
-    accompanies the others (DDP's `join`) does not step with them.
-    """
-    stride = max(1, job.tensor.numel() // REPLICA_SAMPLE)
-    if not job.tensor[::stride].any():
-        return 0
-    crc = 0
-    for parameter in (job.parameters[0], job.parameters[-1]):
-        if parameter.numel() == 0:
-            continue
-        line = parameter.detach()
-        while line.dim() > 1:
-            line = line.select(-1, 0)
-        sample = line.reshape(-1)[:: max(1, line.numel() // REPLICA_SAMPLE)].cpu().contiguous()
-        crc = _native.crc32c(sample.view(torch.uint8).numpy(), crc)
-    return crc or 1
-
-
-def _to_host(job: Job) -> torch.Tensor:
-    """The tensor itself, or a copy of a CUDA tensor in pinned memory."""
-    if not job.tensor.is_cuda:
-        return job.tensor
-    job.ready.synchronize()  # never run: there was no GPU to run it on
-    host = torch.empty(job.tensor.shape, dtype=job.tensor.dtype, pin_memory=True)
-    host.copy_(job.tensor)
-    return host

@@ -24,6 +24,7 @@ class Job:
     is_last: bool
     future: "torch.futures.Future[torch.Tensor]"
     ready: Any = None  # a CUDA event after which the tensor may be read
+    idle: bool = False  # no gradient: this rank only accompanies the others
     done: threading.Event = field(default_factory=threading.Event)
 
 

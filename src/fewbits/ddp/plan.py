@@ -19,11 +19,13 @@ class Names:
     """
 
     known: dict[Any, str] = field(default_factory=dict)
+    given: tuple[Any, ...] = ()  # parameters whose names are the model's
 
     @classmethod
     def of(cls, named: Iterable[tuple[str, Any]]) -> "Names":
         """The names of a model's parameters."""
-        return cls({parameter: name for name, parameter in named})
+        known = {parameter: name for name, parameter in named}
+        return cls(known, tuple(known))
 
     def __call__(self, parameter: Any) -> str:
         """The parameter's name, for ever."""
@@ -31,15 +33,57 @@ class Names:
 
 
 @dataclass(slots=True)
+class Shards:
+    """Who owns which chunk: whoever owns least so far, in the order of the model's parameters.
+
+    So an owner, and what it remembers, does not depend on the buckets; and neighbours in the model,
+    which travel together, belong to different ranks.
+    """
+
+    ranks: int = 1
+    owners: dict[str, list[int]] = field(default_factory=dict)
+    _loads: Counter[int] = field(default_factory=Counter)
+
+    def __call__(self, name: str, count: int) -> list[int]:
+        """The owner of each of the parameter's chunks."""
+        if name not in self.owners:
+            sizes = [min(CHUNK, count - at) for at in range(0, count, CHUNK)]
+            self.owners[name] = [self._next(size) for size in sizes]
+        return self.owners[name]
+
+    def _next(self, size: int) -> int:
+        owner = min(range(self.ranks), key=lambda rank: self._loads[rank])
+        self._loads[owner] += size
+        return owner
+
+
+@dataclass(slots=True)
 class Planner:
-    """Decides once for each parameter how it travels, and remembers why."""
+    """Decides once for each parameter how it travels, and remembers why.
+
+    With `corrected`, when memories make up for a bias, an operator of the policy's choice is used
+    in both directions even if it is biased.
+    """
 
     worker: Operator
     master: Operator
     policy: Policy
     names: Names
+    corrected: bool = False
     choices: dict[str, Choice] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
+    shards: Shards = field(default_factory=Shards)
+
+    def share(self, ranks: int) -> None:
+        """Give every known parameter's chunks to `ranks` owners."""
+        self.shards = Shards(ranks)
+        for parameter, name in self.names.known.items():
+            self.shards(name, parameter.numel())
+
+    def model(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the parameters that will be reduced; empty if their names were not given."""
+        trained = [parameter for parameter in self.names.given if parameter.requires_grad]
+        return {self.names(parameter): tuple(parameter.shape) for parameter in trained}
 
     def units(self, parameters: Sequence[Any]) -> list[Unit]:
         """The units of a bucket that holds `parameters` one after the other."""
@@ -48,7 +92,7 @@ class Planner:
         for parameter in parameters:
             name, count = self.names(parameter), parameter.numel()
             worker, master = self.operators(name, tuple(parameter.shape))
-            units += chunks(name, start, count, worker, master)
+            units += chunks(name, start, count, worker, master, self.shards(name, count))
             start += count
         return units
 
@@ -67,8 +111,8 @@ class Planner:
             return Identity(), Identity()
         if choice == self.worker:
             return self.worker, self.master
-        unbiased = choice.guarantee(min(self.sizes[name], CHUNK)).unbiased
-        return choice, choice if unbiased else self.master
+        both = self.corrected or choice.guarantee(min(self.sizes[name], CHUNK)).unbiased
+        return choice, choice if both else self.master
 
     def exact(self) -> dict[str, int]:
         """Elements that travel as they are, by reason."""

@@ -27,6 +27,8 @@ class Report:
     saturated: int = 0
     nonfinite_steps: int = 0
     skipped_steps: int = 0
+    feedback: str | None = None
+    memory_bytes: int = 0
 
     @property
     def ratio(self) -> float:
@@ -61,6 +63,8 @@ class Report:
         lines += [
             f"exact       {count:,} elements: {reason}" for reason, count in self.exact.items()
         ]
+        if self.feedback:
+            lines.append(f"feedback    {self.feedback}, {self.memory_bytes / 1e6:,.2f} MB memories")
         if self.saturated:
             lines.append(f"saturated   {self.saturated:,} values")
         if self.nonfinite_steps:

@@ -5,13 +5,17 @@ loses above a few ranks. For comparison.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy.typing as npt
 
 from fewbits.kernels.formats import Format
+from fewbits.kernels.units import Tally
+from fewbits.operators.identity import Identity
 from fewbits.rng import Rng
 from fewbits.schemes.comm import Comm
+from fewbits.schemes.correction import Correction, Loop
 from fewbits.schemes.header import Phase
 from fewbits.schemes.payload import Payload, Unit
 from fewbits.schemes.reduction import Progress, Reduction, guarded, naming
@@ -21,8 +25,17 @@ from fewbits.schemes.units import Batch, Summation
 class Gather(Reduction):
     """Everyone decodes everything."""
 
-    def __init__(self, units: Sequence[Unit], format: Format, comm: Comm, threads: int = 1) -> None:
-        super().__init__(units, format, comm, threads)
+    def __init__(
+        self,
+        units: Sequence[Unit],
+        format: Format,
+        comm: Comm,
+        threads: int = 1,
+        loop: Loop | None = None,
+    ) -> None:
+        super().__init__(units, format, comm, threads, loop)
+        own = [replace(unit, master=Identity()) for unit in units]
+        self._correction = Correction(loop, own, own, comm.size, format) if loop else None
         self.incoming = [Payload(units, "worker", format) for _ in range(comm.size)]
         self.outgoing = self.incoming[comm.rank]
         self._encode = Batch([self.outgoing], format, threads=threads)
@@ -33,12 +46,18 @@ class Gather(Reduction):
         private = rng.fork("private", progress.step, self.comm.rank)
         self.hop(
             Phase.FIRST_HOP,
-            lambda: self._encode.encode(values, private),
+            lambda: self.send(self._encode, self._correction, values, private, progress),
             ([self.outgoing] * self.comm.size, self.incoming),
             lambda: progress.foresight.after_batch([self.outgoing] * self.comm.size),
             progress,
         )
         result = self.result(values)
-        guarded(lambda: naming(lambda: self._add.run(result)), progress)
+        guarded(lambda: self._finish(result), progress)
         progress.sequence += 1
         return result
+
+    def _finish(self, result: npt.NDArray[Any]) -> Tally:
+        tally = naming(lambda: self._add.run(result))
+        if self._correction is not None:
+            self._correction.mean.receive(result)
+        return tally

@@ -26,13 +26,17 @@ Sizes = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One chunk of a parameter: where it lies in the batch's flat vector, and its operators."""
+    """One chunk of a parameter: where it lies in the batch's flat vector, and its operators.
+
+    `shard` decides which rank owns it, whatever batch it travels in; None leaves that to its place.
+    """
 
     name: str
     start: int
     count: int
     worker: Operator
     master: Operator
+    shard: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +126,25 @@ class Payload:
         return ends - sizes + np.uint64(self._table)
 
 
-def chunks(name: str, start: int, count: int, worker: Operator, master: Operator) -> list[Unit]:
-    """The units of a parameter that lies at `start` in the batch."""
+def chunks(
+    name: str,
+    start: int,
+    count: int,
+    worker: Operator,
+    master: Operator,
+    shards: Sequence[int] | None = None,
+) -> list[Unit]:
+    """The units of a parameter that lies at `start` in the batch; `shards` has one for each."""
     return [
-        Unit(f"{name}/{at // CHUNK}", start + at, min(CHUNK, count - at), worker, master)
-        for at in range(0, count, CHUNK)
+        Unit(
+            f"{name}/{number}",
+            start + number * CHUNK,
+            min(CHUNK, count - number * CHUNK),
+            worker,
+            master,
+            None if shards is None else shards[number],
+        )
+        for number in range(-(-count // CHUNK))
     ]
 
 

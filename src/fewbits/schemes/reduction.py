@@ -24,10 +24,11 @@ from fewbits.kernels.units import Tally
 from fewbits.rng import Rng
 from fewbits.schemes import header
 from fewbits.schemes.comm import Buffer, Comm
+from fewbits.schemes.correction import Correction, Loop
 from fewbits.schemes.header import Header, Phase, Status
 from fewbits.schemes.payload import Payload, Unit
 from fewbits.schemes.promises import Early, Foresight, Payloads, Promises
-from fewbits.schemes.units import float_dtype, total_format
+from fewbits.schemes.units import Batch, float_dtype, total_format
 
 NonFinite = Literal["propagate", "skip", "raise"]
 
@@ -65,15 +66,27 @@ class Progress:
     fault: Exception | None = None  # to be told in the next header
     saw_nonfinite: bool = False  # on any rank, in this step
     replica: int = 0  # a digest of parameters that should be the same on all ranks
+    idle: bool = False  # this rank has no gradient and only accompanies the others
     spent: Spent = field(default_factory=Spent)
     promises: Promises = field(default_factory=Promises)
     foresight: Foresight = field(default_factory=Foresight)
 
 
 class Reduction(ABC):
-    """One batch of units with its buffers and tables, kept from step to step."""
+    """One batch of units with its buffers and tables, kept from step to step.
 
-    def __init__(self, units: Sequence[Unit], format: Format, comm: Comm, threads: int = 1) -> None:
+    With feedback, a `loop`, values must have the format of their totals.
+    """
+
+    def __init__(
+        self,
+        units: Sequence[Unit],
+        format: Format,
+        comm: Comm,
+        threads: int = 1,
+        loop: Loop | None = None,
+    ) -> None:
+        assert loop is None or format == total_format(format)
         self.comm, self.format, self.totals_format = comm, format, total_format(format)
         self.threads = threads
         self.signature = _digest(units, format, type(self).__name__)
@@ -93,6 +106,19 @@ class Reduction(ABC):
     def result(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The array that receives the mean."""
         return values.view(float_dtype(self.format)) if self._scratch is None else self._scratch
+
+    def send(
+        self,
+        batch: Batch,
+        correction: Correction | None,
+        values: npt.NDArray[Any],
+        rng: Rng,
+        progress: Progress,
+    ) -> Tally:
+        """Encode this rank's values, corrected by its memory if there is one."""
+        if correction is None:
+            return batch.encode(values, rng)
+        return correction.send_worker(batch, self.result(values), rng, idle=progress.idle)
 
     def hop(
         self,

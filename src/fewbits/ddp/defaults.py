@@ -1,0 +1,46 @@
+"""What is chosen where the user says nothing, and what he is told then."""
+
+import warnings
+from collections.abc import Mapping
+
+from fewbits import policy as policies
+from fewbits.core.operator import Operator
+from fewbits.errors import SpecError
+from fewbits.kernels.formats import FLOAT32
+from fewbits.policy import Policy
+from fewbits.registry import operator
+from fewbits.schemes.payload import CHUNK
+
+NEGLIGIBLE_BIAS = 1e-3  # squared relative error below which a biased operator is a mere cast
+
+
+def master(worker: Operator, master: str | Operator | None, *, corrected: bool) -> Operator:
+    """The operator of the way back."""
+    if master is not None:
+        return operator(master)
+    if corrected or worker.guarantee(CHUNK).unbiased:
+        return worker
+    coded = any(section.varies for section in worker.layout(CHUNK, FLOAT32))
+    return operator("natural:coder=rans" if coded else "natural")
+
+
+def policy(policy: Policy | Mapping[str, str | Operator] | None) -> Policy:
+    """A mapping of names comes before the default."""
+    if policy is None:
+        return policies.Default()
+    if isinstance(policy, Mapping):
+        return policies.Chain((policies.ByName(policy), policies.Default()))
+    if not callable(policy):
+        raise SpecError(f"policy must be a mapping or a function, got {type(policy).__name__}")
+    return policy
+
+
+def warn_of_bias(worker: Operator) -> None:
+    """Say once that nothing corrects a biased operator, and what would."""
+    guarantee = worker.guarantee(CHUNK)  # the fewer values, the less some operators lose
+    if not guarantee.unbiased and guarantee.error > NEGLIGIBLE_BIAS:
+        warnings.warn(
+            f"{worker} is biased and nothing corrects it: training may stall short of the optimum; "
+            "pass feedback='ef14', or use an unbiased operator such as 'natural'",
+            stacklevel=4,
+        )

@@ -1,0 +1,153 @@
+r"""The methods by name, and which rule each has for an operator.
+
+Sources: EF14 Seide et al. (2014), Karimireddy et al. (2019), its momentum Lin et al. (2018); EF21
+Richtárik, Sokolov, Fatkhullin (2021); DIANA Mishchenko et al. (2019); EF-BV Condat, Yi, Richtárik
+(2022), of which the two before are special cases.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fewbits.core import parameters
+from fewbits.core.guarantee import Guarantee
+from fewbits.core.operator import Operator
+from fewbits.errors import SpecError
+from fewbits.feedback.rule import Array, Rule
+from fewbits.feedback.store import WORKER
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback(ABC):
+    """A method; its fields are its parameters."""
+
+    name: ClassVar[str]
+    shifts: ClassVar[bool] = True  # memories are shifts, not errors
+
+    @abstractmethod
+    def rule(self, operator: Operator, d: int, senders: int = 1) -> Rule:
+        """The rule for vectors of `d` values, of whose messages `senders` are averaged."""
+
+    def shared_out(self, ranks: Sequence[Mapping[str, Array]], number: int) -> dict[str, Array]:
+        r"""What each of `number` ranks remembers, given what each one of `ranks` did.
+
+        Errors keep their sum over all ranks: if the learning rate grows with their number, what has
+        not been sent moves the model as far as it would have. Shifts and momenta keep their mean,
+        which is what the receiver knows.
+        """
+        merged: dict[str, Array] = {}
+        for key in sorted({key for arrays in ranks for key in arrays}):
+            found = [arrays[key] for arrays in ranks if key in arrays]
+            merged[key] = found[0]  # of the owner, or the same on all ranks
+            if key.startswith(WORKER):
+                divisors = np.full((len(found[0]), 1), len(ranks))
+                if not self.shifts:
+                    divisors[0] = number
+                total = np.sum(found, axis=0, dtype=np.float64) / divisors
+                merged[key] = np.asarray(total, found[0].dtype)
+        return merged
+
+    @property
+    def spec(self) -> str:
+        """The text form."""
+        return self.name + (f":{given}" if (given := parameters.to_text(self)) else "")
+
+    def __str__(self) -> str:
+        return self.spec
+
+
+@dataclass(frozen=True, slots=True)
+class EF14(Feedback):
+    """Error feedback: what was not sent is added to the next gradient.
+
+    An unbiased operator with `omega` of 1 or more does not contract, so its output is scaled by
+    1 / (1 + omega). `momentum` accumulates gradients before they are compressed, in place of the
+    optimizer's momentum, which then must be 0.
+    """
+
+    name: ClassVar[str] = "ef14"
+    shifts: ClassVar[bool] = False
+    momentum: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.momentum < 1:
+            raise SpecError(f"momentum must be in [0, 1), got {self.momentum:g}")
+
+    def rule(self, operator: Operator, d: int, senders: int = 1) -> Rule:
+        """An error memory."""
+        scale = _contracting(self, operator, d)
+        return Rule(False, scale, scale, self.momentum)
+
+
+@dataclass(frozen=True, slots=True)
+class EF21(Feedback):
+    """Both sides keep the last estimate and move it by the compressed difference."""
+
+    name: ClassVar[str] = "ef21"
+
+    def rule(self, operator: Operator, d: int, senders: int = 1) -> Rule:
+        """EF-BV with both factors 1, or 1 / (1 + omega) where the operator needs it."""
+        scale = _contracting(self, operator, d)
+        return Rule(True, scale, scale)
+
+
+@dataclass(frozen=True, slots=True)
+class Diana(Feedback):
+    """Shifts that learn slowly, and estimates without bias: for unbiased operators."""
+
+    name: ClassVar[str] = "diana"
+
+    def rule(self, operator: Operator, d: int, senders: int = 1) -> Rule:
+        """EF-BV with a step of 1 / (1 + omega) and a scale of 1."""
+        omega = operator.guarantee(d).omega
+        if omega is None:
+            raise SpecError(f"diana needs an unbiased operator: with {operator} use ef21 or ef14")
+        return Rule(True, 1 / (1 + omega))
+
+
+@dataclass(frozen=True, slots=True)
+class EFBV(Feedback):
+    """Both factors at their best for the operator's bias and variance.
+
+    Of an operator that is not unbiased only the sum of both is known, and EF21 is best for it.
+    """
+
+    name: ClassVar[str] = "ef-bv"
+
+    def rule(self, operator: Operator, d: int, senders: int = 1) -> Rule:
+        """1 / (1 + omega) and 1 / (1 + omega / senders)."""
+        omega = operator.guarantee(d).omega
+        if omega is None:
+            return EF21().rule(operator, d, senders)
+        return Rule(True, 1 / (1 + omega), 1 / (1 + omega / senders))
+
+
+METHODS: dict[str, type[Feedback]] = {cls.name: cls for cls in (EF14, EF21, Diana, EFBV)}
+
+
+def feedback(spec: str | Feedback) -> Feedback:
+    """The method that a spec names, such as `ef21` or `ef14:momentum=0.9`."""
+    if isinstance(spec, Feedback):
+        return spec
+    if not isinstance(spec, str):
+        raise SpecError(f"feedback is a name such as 'ef14', got {type(spec).__name__}")
+    name, _, fields = (part.strip() for part in spec.partition(":"))
+    if name not in METHODS:
+        raise SpecError(f"feedback must be {', '.join(METHODS)}, got {spec!r}")
+    return METHODS[name](**parameters.from_text(METHODS[name], fields))
+
+
+def _contracting(method: Feedback, operator: Operator, d: int) -> float:
+    """The factor after which the operator contracts: 1 if it does by itself."""
+    promise: Guarantee = operator.guarantee(d)
+    if promise.error < 1:
+        return 1.0
+    if promise.omega is None:
+        raise SpecError(
+            f"{method.name} needs an operator that contracts: {operator} may lose "
+            f"{promise.error:.3g} times the square of a vector of {d} values"
+        )
+    return 1 / (1 + promise.omega)

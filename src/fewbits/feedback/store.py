@@ -1,0 +1,109 @@
+"""A rank's memories: two copies of each, of which a step that ends well makes the other current.
+
+Arrays lie as the batches that use them do, so that a batch is one pass; they are known by side and
+unit, so that they survive another arrangement of the batches and can be saved.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fewbits.errors import DisagreementError
+from fewbits.feedback.rule import Array
+
+WORKER, MEAN, MASTER = "worker", "mean", "master"
+"""Sides: of a sender, of whoever averages the senders' messages, and of the way back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a unit lies in its batch."""
+
+    name: str
+    start: int
+    count: int
+
+
+class Pair:
+    """`now` is what holds, `then` what will hold if the step ends well; rows by values."""
+
+    def __init__(self, rows: int, count: int, dtype: "np.dtype[Any]") -> None:
+        # Zeros take no memory until they are written: a batch may use a part of its values only.
+        self.now, self.then = np.zeros((rows, count), dtype), np.zeros((rows, count), dtype)
+        self.written = False
+
+    def swap(self) -> None:
+        """Make what was written current."""
+        if self.written:
+            self.now, self.then = self.then, self.now
+            self.written = False
+
+
+class Store:
+    """All memories of one rank."""
+
+    def __init__(self) -> None:
+        self._pairs: dict[str, tuple[Pair, Place]] = {}
+        self._loaded: dict[str, Array] = {}
+
+    def bind(
+        self, side: str, places: Sequence[Place], rows: int, count: int, dtype: "np.dtype[Any]"
+    ) -> Pair:
+        """The memory of a batch of `count` values, with what is known of its units."""
+        pair = Pair(rows, count, dtype)
+        for place in places:
+            known = self._find(key := f"{side}/{place.name}")
+            if known is not None:
+                part = pair.now[:, place.start : place.start + place.count]
+                _copy(part, known, key)
+            self._loaded.pop(key, None)
+            self._pairs[key] = pair, place
+        return pair
+
+    def end_step(self, *, well: bool) -> None:
+        """Make what the step wrote current if it ended well on all ranks, else forget it."""
+        for pair, _ in self._pairs.values():
+            if well:
+                pair.swap()
+            pair.written = False
+        # Every batch of the model has been bound by now, so nobody will ask for what is left.
+        self._loaded.clear()
+
+    def arrays(self) -> dict[str, Array]:
+        """Every memory by `side/parameter/chunk`, as copies."""
+        return {
+            key: np.array(self._find(key), copy=True)
+            for key in sorted(self._pairs.keys() | self._loaded.keys())
+        }
+
+    def load(self, arrays: Mapping[str, Array]) -> None:
+        """Replace all memories; batches that are already bound see the new ones."""
+        self._loaded = dict(arrays)
+        for key, (pair, place) in self._pairs.items():
+            part = pair.now[:, place.start : place.start + place.count]
+            _copy(part, self._loaded.pop(key, np.zeros_like(part)), key)
+            pair.written = False
+
+    @property
+    def nbytes(self) -> int:
+        """What the memories take up, both copies of them."""
+        return sum(
+            2 * len(pair.now) * place.count * pair.now.itemsize
+            for pair, place in self._pairs.values()
+        )
+
+    def _find(self, key: str) -> Array | None:
+        if key in self._loaded or key not in self._pairs:
+            return self._loaded.get(key)
+        pair, place = self._pairs[key]
+        return pair.now[:, place.start : place.start + place.count]
+
+
+def _copy(part: Array, known: Array, key: str) -> None:
+    if part.shape != known.shape:
+        raise DisagreementError(
+            f"the memory {key} has {known.shape}, this run needs {part.shape} rows and values"
+        )
+    part[...] = known

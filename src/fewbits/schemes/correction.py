@@ -1,0 +1,117 @@
+"""Feedback in a reduction: the memories of a batch's units, and what is done with them in each hop.
+
+Units that travel exactly have no memory. Whoever sums must divide before `mean` receives, so that
+the memories of all schemes are in the units of one gradient.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from fewbits.feedback import Feedback, Rule
+from fewbits.feedback.rule import Array
+from fewbits.feedback.store import MASTER, MEAN, WORKER, Pair, Place, Store
+from fewbits.kernels.formats import Format
+from fewbits.kernels.units import Tally
+from fewbits.operators.identity import Identity
+from fewbits.rng import Rng
+from fewbits.schemes.payload import Unit
+from fewbits.schemes.units import Batch, float_dtype
+
+Rules = Sequence[tuple[Unit, Rule]]
+
+
+class Loop(NamedTuple):
+    """A method, and where this rank keeps its memories."""
+
+    method: Feedback
+    store: Store
+
+
+class Side:
+    """Some units with their rules, and the memory of them in one role."""
+
+    def __init__(self, pair: Pair, rules: Rules) -> None:
+        self._pair, self._rules = pair, rules
+
+    def send(self, batch: Batch, values: Array, rng: Rng) -> Tally:
+        """Turn `values` into messages and encode them."""
+        self._each("message", values)
+        return batch.encode(values.view(batch.format.bits), rng)
+
+    def keep(self, batch: Batch, values: Array) -> None:
+        """Remember what became of the messages in `values`, which `batch` has encoded."""
+        batch.decode(self._pair.then[0].view(batch.format.bits))
+        self._each("keep", values)
+        self._pair.written = True
+
+    def receive(self, values: Array) -> None:
+        """Turn decoded messages, or means of them, into estimates."""
+        self._each("receive", values)
+        self._pair.written = True
+
+    def _each(self, what: str, values: Array) -> None:
+        pair = self._pair
+        with np.errstate(all="ignore"):  # NaN and infinity are the caller's to judge
+            for unit, rule in self._rules:
+                place = slice(unit.start, unit.start + unit.count)
+                getattr(rule, what)(values[place], pair.now[:, place], pair.then[:, place])
+
+
+class Correction:
+    """Both directions of a batch on one of `size` ranks, which makes the means of `owned` units.
+
+    `worker` sends this rank's values, `mean` receives the workers' mean, `back` sends it on and
+    `known` receives it on all ranks. The last two share a memory: an error stays with the owner, a
+    shift is the same on all ranks.
+    """
+
+    def __init__(
+        self, loop: Loop, units: Sequence[Unit], owned: Sequence[Unit], size: int, format: Format
+    ) -> None:
+        there = [
+            (unit, loop.method.rule(unit.worker, unit.count, size))
+            for unit in units
+            if unit.worker != Identity()
+        ]
+        back = [
+            (unit, replace(loop.method.rule(unit.master, unit.count), momentum=0.0))
+            for unit in units
+            if unit.master != Identity()
+        ]
+        mine = {unit.name for unit in owned}
+        there_mine = [(unit, rule) for unit, rule in there if unit.name in mine]
+        back_mine = [(unit, rule) for unit, rule in back if unit.name in mine]
+        count, dtype = sum(unit.count for unit in units), float_dtype(format)
+
+        def bound(side: str, rules: Rules) -> Pair:
+            places = [Place(unit.name, unit.start, unit.count) for unit, _ in rules]
+            rows = max((rule.rows for _, rule in rules), default=1)
+            return loop.store.bind(side, places, rows, count if places else 0, dtype)
+
+        def shared(rules: Rules) -> Rules:
+            return [(unit, rule) for unit, rule in rules if rule.shifts]
+
+        self.worker = Side(bound(WORKER, there), there)
+        self.mean = Side(bound(MEAN, shared(there_mine)), there_mine)
+        self._owner_keeps = bool(back_mine) and not shared(back_mine)
+        master = bound(MASTER, back_mine if self._owner_keeps else shared(back))
+        self.back, self.known = Side(master, back_mine), Side(master, back)
+
+    def send_worker(self, batch: Batch, values: Array, rng: Rng, *, idle: bool) -> Tally:
+        """Send messages of this rank; if it only accompanies the others, zeros as they are."""
+        if idle:
+            return batch.encode(values.view(batch.format.bits), rng)
+        tally = self.worker.send(batch, values, rng)
+        self.worker.keep(batch, values)
+        return tally
+
+    def send_back(self, batch: Batch, means: Array, rng: Rng) -> Tally:
+        """The means of this rank's units, turned into messages."""
+        self.mean.receive(means)
+        tally = self.back.send(batch, means, rng)
+        if self._owner_keeps:
+            self.back.keep(batch, means)
+        return tally
