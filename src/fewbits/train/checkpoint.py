@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,13 @@ def write(
         file.flush()
         os.fsync(file.fileno())
     unfinished.replace(folder / CHECKPOINT)
+
+
+def forget(folder: Path, memories: Path) -> None:
+    """Remove the memories of earlier checkpoints; ranks on one disk do this together."""
+    for older in folder.glob("memories-*"):
+        if older != memories:
+            shutil.rmtree(older, ignore_errors=True)
 
 
 def read(folder: Path) -> dict[str, Tensor]:

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -25,10 +26,14 @@ class Counts(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """`counts` takes the number of steps done since the exchange began."""
+    """`counts` takes the number of steps done since the exchange began, `save` a folder.
+
+    What a hook of torch's remembers is not saved.
+    """
 
     counts: Callable[[int], Counts]
     close: Callable[[], None]
+    save: Callable[[Path], None] | None = None
 
 
 def wrapped(net: torch.nn.Module, spec: str) -> DistributedDataParallel:
@@ -39,11 +44,16 @@ def wrapped(net: torch.nn.Module, spec: str) -> DistributedDataParallel:
 
 
 def attach(
-    model: DistributedDataParallel, spec: str, settings: Settings, *, steps_done: int
+    model: DistributedDataParallel,
+    spec: str,
+    settings: Settings,
+    *,
+    steps_done: int,
+    memories: Path | None = None,
 ) -> Exchange:
-    """Switch on what `spec` names, in a run that has done so many steps before."""
+    """Switch on what `spec` names, in a run that has done so many steps and saved `memories`."""
     if not references.is_reference(spec):
-        return _ours(model, spec, settings, steps_done)
+        return _ours(model, spec, settings, steps_done, memories)
     if spec == references.FP16:
         model.register_comm_hook(None, default_hooks.fp16_compress_hook)
     elif spec != references.NONE:
@@ -76,7 +86,11 @@ def _reference(model: DistributedDataParallel, spec: str) -> Exchange:
 
 
 def _ours(
-    model: DistributedDataParallel, spec: str, settings: Settings, steps_done: int
+    model: DistributedDataParallel,
+    spec: str,
+    settings: Settings,
+    steps_done: int,
+    memories: Path | None,
 ) -> Exchange:
     with warnings.catch_warnings(record=True) as caught:  # they belong beside the figures
         warnings.simplefilter("always")
@@ -84,6 +98,7 @@ def _ours(
             model,
             spec,
             settings.master,
+            feedback=settings.feedback,
             scheme=settings.scheme,
             seed=settings.seed,
             threads=settings.threads,
@@ -91,17 +106,21 @@ def _ours(
     warned = [str(warning.message) for warning in caught]
     # Rounding is keyed by the step: a resumed run draws what an uninterrupted one would draw.
     compression.step = steps_done
+    if compression.loop is not None and memories is not None:
+        compression.load(memories)
 
     def counts(_steps: int) -> Counts:
         report = compression.report()
         about = _about("measured", report.elements, report.compressed_elements)
         about |= {"master": report.master, "scheme": report.scheme, "exact": dict(report.exact)}
+        about |= {"feedback": report.feedback, "memory_bytes": report.memory_bytes}
         about["warnings"] = warned
         sent = report.payload_bytes + report.header_bytes
         seconds = report.codec_seconds, report.wire_seconds
         return Counts(sent, report.plain_bytes, *seconds, about)
 
-    return Exchange(counts, compression.close)
+    save = compression.save if compression.loop is not None else None
+    return Exchange(counts, compression.close, save)
 
 
 def _about(kind: str, elements: int, compressed: int) -> dict[str, Any]:
@@ -112,6 +131,8 @@ def _about(kind: str, elements: int, compressed: int) -> dict[str, Any]:
         "compressed_share": compressed / max(elements, 1),
         "master": None,
         "scheme": None,
+        "feedback": None,
+        "memory_bytes": 0,
         "exact": {},
         "warnings": [],
     }

@@ -8,6 +8,7 @@ from typing import Any
 
 from fewbits import registry
 from fewbits.errors import SpecError
+from fewbits.feedback import feedback
 from fewbits.train import formats
 from fewbits.train.references import is_reference
 
@@ -26,6 +27,7 @@ class Settings:
 
     operators: tuple[str, ...]
     master: str | None
+    feedback: str | None
     scheme: str
     workers: int
     data: str
@@ -54,7 +56,7 @@ class Settings:
         names = ("workers", "model", "batch_size", "lr", "momentum", "seed")
         shared: dict[str, Any] = {name: getattr(self, name) for name in names}
         if not is_reference(spec):
-            shared |= {"master": self.master, "scheme": self.scheme}
+            shared |= {"master": self.master, "feedback": self.feedback, "scheme": self.scheme}
         return {"operator": spec, "data": formats.kind_of(self.data), **shared}
 
     def folder(self, spec: str) -> Path | None:
@@ -71,7 +73,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--operator", action="append", metavar="SPEC", help="repeatable; none, fp16-hook, "
         "powersgd:rank=4 or a spec (default: none, fp16-hook and natural)")  # fmt: skip
     add("--master", metavar="SPEC", help="operator of the way back (default: the "
-        "same if it is unbiased, else natural, entropy coded if the operator is)")  # fmt: skip
+        "same if it is unbiased or has feedback, else natural, coded if it is)")  # fmt: skip
+    add("--feedback", metavar="METHOD", help="memory of what operators lose: ef14, "
+        "ef14:momentum=0.9, ef21, diana or ef-bv (default: none)")  # fmt: skip
     add("--scheme", choices=SCHEMES, default="sharded", help="default: sharded")
     add("--workers", type=int, default=2, metavar="N", help="local processes (default: 2)")
     add("--data", default="digits", metavar="DIR", help="digits, or a folder with MNIST's idx "
@@ -96,6 +100,7 @@ def from_options(options: argparse.Namespace, *, workers: int | None = None) -> 
     settings = Settings(
         operators=tuple(options.operator or OPERATORS),
         master=options.master,
+        feedback=options.feedback,
         scheme=options.scheme,
         workers=options.workers if workers is None else workers,
         data=options.data,
@@ -142,6 +147,8 @@ def _check_choices(settings: Settings, kind: str) -> None:
             registry.operator(spec)
     if settings.master is not None:
         registry.operator(settings.master)
+    if settings.feedback is not None:
+        feedback(settings.feedback)
     if settings.resume and settings.checkpoint is None:
         raise SpecError("--resume needs --checkpoint DIR")
     _check_checkpoint(settings)

@@ -3,6 +3,7 @@
 import hashlib
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,17 +35,16 @@ class Trial:
         self.clock = StepClock(self.net)
         self.model = exchange.wrapped(self.net, spec)
         steps = len(self.history.losses)
-        self.exchange = exchange.attach(self.model, spec, settings, steps_done=steps)
+        self.exchange = exchange.attach(
+            self.model, spec, settings, steps_done=steps, memories=self._memories()
+        )
 
     def run(self) -> None:
         """All epochs that are left."""
         for epoch in range(len(self.history.epochs), self.settings.epochs):
             self._train(epoch)
             self._record(*self._test())
-            folder = self.settings.folder(self.spec)
-            if folder is not None and self.rank == 0:
-                common = self.settings.common(self.spec)
-                checkpoint.write(folder, self.net, self.optimizer, self.history, common)
+            self._save()
             self._tell("epoch", epoch, accuracy=self.history.epochs[-1].accuracy)
 
     def digest(self) -> str:
@@ -73,6 +73,26 @@ class Trial:
             return History()
         common = self.settings.common(self.spec)
         return checkpoint.restore(tensors, self.net, self.optimizer, common)
+
+    def _memories(self) -> Path | None:
+        """Where all ranks keep what belongs to the checkpoint of this step; None at the start."""
+        folder, steps = self.settings.folder(self.spec), len(self.history.losses)
+        return folder / f"memories-{steps}" if folder and steps else None
+
+    def _save(self) -> None:
+        """All ranks' memories, then rank 0's checkpoint, which makes them count."""
+        folder, memories = self.settings.folder(self.spec), self._memories()
+        if folder is None or memories is None:
+            return
+        if self.exchange.save is not None:
+            self.exchange.save(memories)
+            dist.barrier()
+        if self.rank == 0:
+            common = self.settings.common(self.spec)
+            checkpoint.write(folder, self.net, self.optimizer, self.history, common)
+        if self.exchange.save is not None:
+            dist.barrier()
+            checkpoint.forget(folder, memories)
 
     def _train(self, epoch: int) -> None:
         count, seed = len(self.dataset.train.inputs), self.settings.seed
