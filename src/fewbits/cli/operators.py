@@ -12,6 +12,7 @@ from fewbits import registry
 from fewbits.cli.console import Subcommands, add_command, print_json, table
 from fewbits.core import parameters
 from fewbits.core.named import Named
+from fewbits.presets import PRESETS
 
 _ELEMENTS = 2**16
 
@@ -34,7 +35,10 @@ def run(options: argparse.Namespace) -> None:
     classes = sorted({**known.by_name, **known.stages}.items())
     found = [_described(cls, values) for _, cls in classes]
     if options.json:
-        print_json({"elements": _ELEMENTS, "dtype": "float32", "operators": found})
+        named = {name: dataclasses.asdict(preset) for name, preset in PRESETS.items()}
+        print_json(
+            {"elements": _ELEMENTS, "dtype": "float32", "operators": found, "presets": named}
+        )
         return
     rows = [
         (
@@ -51,6 +55,8 @@ def run(options: argparse.Namespace) -> None:
     for operator in found:
         for parameter in operator["parameters"]:
             print(f"{operator['name']}: {_parameter_text(parameter)}")
+    for name, preset in PRESETS.items():
+        print(f"preset {name}: {preset.operator} with {preset.feedback}, {preset.summary}")
     print("ω: unbiased, E‖C(x)-x‖² ≤ ω‖x‖²; α: ≤ α‖x‖², 'surely' where without expectation")
     print(f"bits/value: whole frame, measured on {_ELEMENTS:,} Gaussian float32 values")
 

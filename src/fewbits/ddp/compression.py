@@ -9,6 +9,7 @@ import torch
 from torch.distributed import GradBucket  # type: ignore[attr-defined]
 from torch.nn.parallel import DistributedDataParallel
 
+from fewbits import presets
 from fewbits.core import vector
 from fewbits.core.operator import Operator
 from fewbits.ddp import buckets, defaults, state
@@ -65,6 +66,9 @@ class Compression:
             raise SpecError(f"nonfinite must be propagate, skip or raise, got {nonfinite!r}")
         if timeout <= 0 or threads < 1:
             raise SpecError(f"timeout and threads must be positive, got {timeout} and {threads}")
+        preset = presets.expand(worker, master=master, feedback=feedback)
+        if preset is not None:
+            worker, feedback = preset.operator, preset.feedback
         chosen = operator(worker)
         self.scheme, self.seed, self.timeout, self.threads = scheme, seed, timeout, threads
         self.loop = None if feedback is None else Loop(feedback_method(feedback), Store())
@@ -339,7 +343,8 @@ def attach(
     same operator if it is unbiased or there is feedback, else `natural`, entropy coded if that
     operator is; `"identity"` for one direction only. `feedback` gives both directions a memory,
     without which biased operators do not converge: `ef14` adds what was lost to the next gradient,
-    `ef21`, `diana` and `ef-bv` send changes of the gradient. `scheme` is `sharded` (every rank
+    `ef21`, `diana` and `ef-bv` send changes of the gradient. `worker="tiny"` is a preset, an
+    operator and its feedback in one word. `scheme` is `sharded` (every rank
     averages a share), `star` (rank 0 does) or `gather` (everyone does). `policy` says which tensors
     are compressed: patterns of names, `{"head.*": "exact"}`, or a function of name and shape; by
     default one-dimensional and small tensors go exact. `nonfinite`: `propagate` NaN and infinity,

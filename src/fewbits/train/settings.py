@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fewbits import registry
+from fewbits import presets, registry
 from fewbits.errors import SpecError
 from fewbits.feedback import feedback
 from fewbits.train import formats
@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options that make a `Settings`."""
     add = parser.add_argument
     add("--operator", action="append", metavar="SPEC", help="repeatable; none, fp16-hook, "
-        "powersgd:rank=4 or a spec (default: none, fp16-hook and natural)")  # fmt: skip
+        "powersgd:rank=4, tiny or a spec (default: none, fp16-hook and natural)")  # fmt: skip
     add("--master", metavar="SPEC", help="operator of the way back (default: the "
         "same if it is unbiased or has feedback, else natural, coded if it is)")  # fmt: skip
     add("--feedback", metavar="METHOD", help="memory of what operators lose: ef14, "
@@ -143,7 +143,9 @@ def _check_choices(settings: Settings, kind: str) -> None:
     if len(set(settings.operators)) < len(settings.operators):
         raise SpecError("an --operator is given twice")
     for spec in settings.operators:
-        if not is_reference(spec):
+        if is_reference(spec):
+            continue
+        if not presets.expand(spec, master=settings.master, feedback=settings.feedback):
             registry.operator(spec)
     if settings.master is not None:
         registry.operator(settings.master)
