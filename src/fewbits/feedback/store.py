@@ -57,7 +57,8 @@ class Store:
             known = self._find(key := f"{side}/{place.name}")
             if known is not None:
                 part = pair.now[:, place.start : place.start + place.count]
-                _copy(part, known, key)
+                _fits(part.shape, known, key)
+                part[...] = known
             self._loaded.pop(key, None)
             self._pairs[key] = pair, place
         return pair
@@ -78,12 +79,19 @@ class Store:
             for key in sorted(self._pairs.keys() | self._loaded.keys())
         }
 
+    def check(self, arrays: Mapping[str, Array]) -> None:
+        """Refuse what `load` could not take: arrays of other sizes than those they replace."""
+        for key in arrays.keys() & self._pairs.keys():
+            pair, place = self._pairs[key]
+            _fits((len(pair.now), place.count), arrays[key], key)
+
     def load(self, arrays: Mapping[str, Array]) -> None:
         """Replace all memories; batches that are already bound see the new ones."""
+        self.check(arrays)
         self._loaded = dict(arrays)
         for key, (pair, place) in self._pairs.items():
             part = pair.now[:, place.start : place.start + place.count]
-            _copy(part, self._loaded.pop(key, np.zeros_like(part)), key)
+            part[...] = self._loaded.pop(key, 0)
             pair.written = False
 
     @property
@@ -101,9 +109,8 @@ class Store:
         return pair.now[:, place.start : place.start + place.count]
 
 
-def _copy(part: Array, known: Array, key: str) -> None:
-    if part.shape != known.shape:
+def _fits(needed: tuple[int, ...], known: Array, key: str) -> None:
+    if needed != known.shape:
         raise DisagreementError(
-            f"the memory {key} has {known.shape}, this run needs {part.shape} rows and values"
+            f"the memory {key} has {known.shape}, this run needs {needed} rows and values"
         )
-    part[...] = known
