@@ -4,7 +4,7 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -22,7 +22,7 @@ from fewbits.kernels.native import Tally
 from fewbits.links.torch_comm import TorchComm
 from fewbits.operators.natural import Natural
 from fewbits.rng import Rng
-from fewbits.schemes.comm import Mail
+from fewbits.schemes.comm import Mail, Pending
 from fewbits.schemes.units import Batch
 from fewbits.wire.sections import Section
 
@@ -35,6 +35,18 @@ EXCHANGES = {  # what a rank is about to exchange, by how many exchanges there w
     "second hop": 1,
     "next bucket": 2,
 }
+
+
+@dataclass
+class Late:
+    """Mail to which something is done when it has arrived."""
+
+    pending: Pending
+    deed: Callable[[], None]
+
+    def wait(self) -> None:
+        self.pending.wait()
+        self.deed()
 
 
 def step_of(place: str) -> int:
@@ -87,7 +99,7 @@ def _prepare(world: World, state: ddp.Compression, place: str, deed: str) -> Non
     elif place == "encode":
         _before(Batch, "encode", now)
     elif place == "prepare":
-        _before(ddp.Compression, "_reduction", now)
+        _before(ddp.Compression, "_pieces", now)
     elif place == "commit":
         _before(compression, "commit", now)
     elif deed == "damage":
@@ -99,9 +111,9 @@ def _prepare(world: World, state: ddp.Compression, place: str, deed: str) -> Non
 def _before(owner: Any, name: str, deed: Callable[[], None]) -> None:
     function = getattr(owner, name)
 
-    def patched(*arguments: Any) -> Any:
+    def patched(*arguments: Any, **options: Any) -> Any:
         deed()
-        return function(*arguments)
+        return function(*arguments, **options)
 
     setattr(owner, name, patched)
 
@@ -117,23 +129,27 @@ def _before_exchange(state: ddp.Compression, number: int, deed: Callable[[], Non
             deed()
         seen["count"] += 1
 
-    _before(TorchComm, "exchange", count)
+    _before(TorchComm, "start", count)
 
 
 def _damage(world: World, state: ddp.Compression, step: int) -> None:
     """Flip one bit of the last payload that arrives in that step, after it left its sender."""
-    exchange = TorchComm.exchange
+    start = TorchComm.start
 
-    def patched(self: TorchComm, *mail: Mail) -> None:
-        exchange(self, *mail)
+    def patched(self: TorchComm, *mail: Mail, lane: int = 0) -> Pending:
+        pending = start(self, *mail, lane=lane)
         sender = (self.rank + 1) % self.size
-        for _, incoming in mail:
-            payload = incoming[sender]
-            if state.progress.step == step and payload is not None and payload.size > 1000:
-                world.mark()
-                payload[500] ^= 16
 
-    TorchComm.exchange = patched  # type: ignore[method-assign]
+        def damage() -> None:
+            for _, incoming in mail:
+                payload = incoming[sender]
+                if state.progress.step == step and payload is not None and payload.size > 1000:
+                    world.mark()
+                    payload[500] ^= 16
+
+        return Late(pending, damage)
+
+    TorchComm.start = patched  # type: ignore[method-assign]
 
 
 def _raise(error: Exception) -> Callable[[], None]:

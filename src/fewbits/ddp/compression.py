@@ -1,10 +1,12 @@
 """The state of compression in one DDP model, and the hook that DDP calls with each bucket."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+import numpy.typing as npt
 import torch
 from torch.distributed import GradBucket  # type: ignore[attr-defined]
 from torch.nn.parallel import DistributedDataParallel
@@ -14,7 +16,7 @@ from fewbits.core import vector
 from fewbits.core.operator import Operator
 from fewbits.ddp import buckets, defaults, state
 from fewbits.ddp.pipeline import Job, Pipeline
-from fewbits.ddp.plan import Names, Planner
+from fewbits.ddp.plan import Names, Planner, cut
 from fewbits.ddp.report import Report
 from fewbits.ddp.state import State
 from fewbits.errors import EncodeError, SpecError
@@ -29,11 +31,15 @@ from fewbits.schemes import header
 from fewbits.schemes.correction import Loop
 from fewbits.schemes.gather import Gather
 from fewbits.schemes.header import Header, Phase
+from fewbits.schemes.overlap import Overlap
 from fewbits.schemes.owned import Sharded, Star
 from fewbits.schemes.payload import CHUNK
 from fewbits.schemes.promises import Promises
 from fewbits.schemes.reduction import NonFinite, Progress, Reduction, agree, commit, give_up
 from fewbits.schemes.units import total_format
+
+Pieces = Sequence[tuple[slice, Reduction]]
+"""Parts of a bucket that are reduced one after the other."""
 
 SCHEMES: dict[str, type[Reduction]] = {"sharded": Sharded, "star": Star, "gather": Gather}
 
@@ -81,7 +87,9 @@ class Compression:
         self._group = process_group
         self._comm: TorchComm | None = None
         self._pipeline: Pipeline | None = None
-        self._reductions: dict[int, tuple[Any, Reduction]] = {}
+        self._reductions: dict[int, tuple[Any, Pieces]] = {}
+        self._overlap = Overlap()
+        self._abandoned: list[Overlap] = []  # other ranks may still write to their buffers
         self._this_step: list[Job] = []
         self._plain_bytes = 0
         self._nonfinite_steps = self._skipped_steps = 0
@@ -194,7 +202,9 @@ class Compression:
             self._pipeline.close()
             if self._pipeline.failure is None:
                 self._comm.close()
-        self._pipeline = None
+            else:
+                self._abandoned.append(self._overlap)
+        self._pipeline, self._overlap = None, Overlap()
         self._reductions.clear()  # their buffers belong to a group that is gone
         self._this_step.clear()  # of a step that failed: whoever goes on begins one anew
         self.progress.fault, self.progress.saw_nonfinite, self.progress.sequence = None, False, 0
@@ -237,7 +247,7 @@ class Compression:
         own = Header(Phase.CONFIGURE, step, 0, 0, text=f"step {step}")
         try:
             if comm.size > 1:
-                agree(comm, [own] * comm.size, progress)
+                agree(comm, own, progress)
             elif progress.fault is not None:
                 raise progress.fault
         finally:
@@ -260,49 +270,59 @@ class Compression:
         )
 
     def _reduce(self, job: Job) -> None:
-        """One bucket, in the background thread."""
+        """One bucket, in the background thread; its mean is in place at the end of the step."""
         comm, progress = self._comm, self.progress
         assert comm is not None
-        if comm.size > 1:
-            self._mean(job, comm)
         self._this_step.append(job)
+        if comm.size > 1:
+            self._start(job, comm)
         if not job.is_last:
             return
         if comm.size > 1:
+            self._overlap.finish()
             commit(comm, progress)
         else:
             progress.step += 1
         self._end_step()
 
-    def _mean(self, job: Job, comm: TorchComm) -> None:
+    def _start(self, job: Job, comm: TorchComm) -> None:
+        """Begin the reduction of a bucket, piece by piece, and go on with those before it."""
         try:
             host = buckets.to_host(job)
             # Memories have 32 bits or more, and so have the gradients that they are added to.
             wide = host.float() if self.loop and host.element_size() < 4 else host
             values, _ = vector.from_array(wide)
-            reduction = self._reduction(job, values, comm)
+            pieces = self._pieces(job, values, comm)
             self.progress.replica = buckets.replica(job)
             self.progress.idle = job.idle
         except Exception as error:  # a user's policy, or too little memory for the buffers
             give_up(comm, self.progress, error)
-        mean = reduction.run(values.bits, self._rng, self.progress)
-        if host is not wide or values.format != total_format(values.format):
-            # To 16 bits: an overflow must become infinite.
-            with self.progress.spent.codec():
-                host.copy_(torch.from_numpy(mean))
-        if host is not job.tensor:
-            job.tensor.copy_(host)
+        in_place = host is wide and values.format == total_format(values.format)
+
+        def arrived(part: slice, mean: npt.NDArray[Any]) -> None:
+            if not in_place:  # to 16 bits: an overflow must become infinite
+                with self.progress.spent.codec():
+                    host[part].copy_(torch.from_numpy(mean))
+            if host is not job.tensor:
+                job.tensor[part].copy_(host[part])
+
+        for part, reduction in pieces:
+            hops = reduction.hops(values.bits[part], self._rng, self.progress)
+            self._overlap.add(hops, partial(arrived, part))
+        self._overlap.advance()  # the second hop of the last piece need not wait for more buckets
         self._plain_bytes += 2 * (comm.size - 1) * host.nbytes // comm.size
 
-    def _reduction(self, job: Job, values: vector.Vector, comm: TorchComm) -> Reduction:
+    def _pieces(self, job: Job, values: vector.Vector, comm: TorchComm) -> Pieces:
         """The bucket's buffers and tables, made anew when DDP rebuilds its buckets."""
         identity = (values.format, tuple(map(id, job.parameters)))
         known = self._reductions.get(job.index)
         if known is None or known[0] != identity:
-            units = self.planner.units(job.parameters)
-            scheme = SCHEMES[self.scheme]
-            known = identity, scheme(units, values.format, comm, self.threads, self.loop)
-            self._reductions[job.index] = known
+            scheme, threads = SCHEMES[self.scheme], self.threads
+            pieces = [
+                (part, scheme(units, values.format, comm, threads, self.loop))
+                for part, units in cut(self.planner.units(job.parameters), comm.size)
+            ]
+            known = self._reductions[job.index] = identity, pieces
         return known[1]
 
     def _end_step(self) -> None:

@@ -29,7 +29,10 @@ class Job:
 
 
 class Pipeline:
-    """The thread. After a failure every further job fails with the same error."""
+    """The thread. After a failure every further job fails with the same error.
+
+    Buckets are done when the last one of the step is: until then some of them are under way.
+    """
 
     def __init__(self, reduce: Callable[[Job], None]) -> None:
         self.failure: Exception | None = None
@@ -48,14 +51,22 @@ class Pipeline:
         self._thread.join()
 
     def _loop(self) -> None:
+        waiting: list[Job] = []
         while (job := self._jobs.get()) is not None:
+            waiting.append(job)
             if self.failure is None:
                 try:
                     self._reduce(job)
                 except Exception as error:  # raised again where backward() waits
                     self.failure = error
-            if self.failure is None:
-                job.future.set_result(job.tensor)
-            else:
-                job.future.set_exception(self.failure)  # type: ignore[arg-type]
-            job.done.set()
+            if job.is_last or self.failure is not None:
+                for each in waiting:
+                    self._end(each)
+                waiting.clear()
+
+    def _end(self, job: Job) -> None:
+        if self.failure is None:
+            job.future.set_result(job.tensor)
+        else:
+            job.future.set_exception(self.failure)  # type: ignore[arg-type]
+        job.done.set()

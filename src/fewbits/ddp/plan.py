@@ -2,13 +2,15 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fewbits.core.operator import Operator
 from fewbits.operators.identity import Identity
 from fewbits.policy import Choice, Exact, Policy, choose
 from fewbits.schemes.payload import CHUNK, Unit, chunks
+
+PIECE = 16 * CHUNK  # elements of a bucket that are reduced together
 
 
 @dataclass(slots=True)
@@ -125,3 +127,19 @@ class Planner:
     def elements(self) -> int:
         """All elements seen so far."""
         return sum(self.sizes.values())
+
+
+def cut(units: Sequence[Unit], ranks: int) -> list[tuple[slice, list[Unit]]]:
+    """Pieces of a bucket, large enough for all ranks to own some of each: where it lies, its units.
+
+    While one piece travels, the next one is encoded and the one before it decoded.
+    """
+    pieces: list[tuple[slice, list[Unit]]] = []
+    size = max(PIECE, ranks * CHUNK)
+    for unit in units:
+        if not pieces or unit.start - pieces[-1][0].start >= size:
+            pieces.append((slice(unit.start, unit.start), []))
+        place, own = pieces[-1]
+        own.append(replace(unit, start=unit.start - place.start))
+        pieces[-1] = slice(place.start, unit.start + unit.count), own
+    return pieces

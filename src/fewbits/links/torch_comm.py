@@ -7,13 +7,13 @@ apart from whatever else the program sends.
 
 import time
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 
 from fewbits.errors import PeerError
-from fewbits.schemes.comm import Buffer, Mail
+from fewbits.schemes.comm import LANES, Buffer, Mail, Pending
 
 
 class TorchComm:
@@ -37,34 +37,16 @@ class TorchComm:
             text = f"not all of ranks {members} came to make a group: {_reason(error, timeout)}"
             raise PeerError(text) from error
 
-    def exchange(self, *mail: Mail) -> None:
-        """Receives first, then sends; waits for all of them."""
-        deadline = time.monotonic() + self.timeout
+    def start(self, *mail: Mail, lane: int = 0) -> Pending:
+        """Receives first, then sends."""
         lost: dict[int, str] = {}
         started = [
-            (rank, self._start(operation, mail[tag][way][rank], rank, tag, lost))
+            (rank, self._start(operation, mail[number][way][rank], rank, tag, lost))
             for operation, way, direction in ((dist.irecv, 1, -1), (dist.isend, 0, 1))
-            for tag in range(len(mail))
+            for number, tag in enumerate(range(lane, LANES * len(mail), LANES))
             for rank in self._others(direction)
         ]
-        late: set[int] = set()
-        for rank, work in started:
-            if work is None or rank in lost:
-                continue
-            # Once a rank is lost the others get a moment: they may have failed with it.
-            patience = 0.05 if lost else max(deadline - time.monotonic(), 0.05)
-            try:
-                work.wait(timedelta(seconds=patience))
-            except RuntimeError as error:
-                if _is_timeout(error) and time.monotonic() < deadline:
-                    late.add(rank)
-                else:
-                    lost[rank] = _reason(error, self.timeout)
-        if lost:
-            reasons = [f"rank {rank}: {lost[rank]}" for rank in sorted(lost)]
-            waiting = sorted(late - set(lost))
-            reasons += [f"no answer yet from ranks {waiting}"] if waiting else []
-            raise PeerError(f"lost {'; '.join(reasons)}")
+        return _Pending(self.timeout, started, lost)
 
     def close(self) -> None:
         """Give the group back; every rank must call this.
@@ -91,6 +73,36 @@ class TorchComm:
         except RuntimeError as error:
             lost[rank] = _reason(error, self.timeout)
             return None
+
+
+class _Pending(NamedTuple):
+    timeout: float
+    started: list[tuple[int, Any]]  # ranks and what is under way to or from them, or None
+    lost: dict[int, str]
+
+    def wait(self) -> None:
+        """Until all is done, or for `timeout` seconds from now on: mail before this one took some.
+
+        Once a rank is lost the others get a moment only: they may have failed with it.
+        """
+        deadline = time.monotonic() + self.timeout
+        late: set[int] = set()
+        for rank, work in self.started:
+            if work is None or rank in self.lost:
+                continue
+            patience = 0.05 if self.lost else max(deadline - time.monotonic(), 0.05)
+            try:
+                work.wait(timedelta(seconds=patience))
+            except RuntimeError as error:
+                if _is_timeout(error) and time.monotonic() < deadline:
+                    late.add(rank)
+                else:
+                    self.lost[rank] = _reason(error, self.timeout)
+        if self.lost:
+            reasons = [f"rank {rank}: {self.lost[rank]}" for rank in sorted(self.lost)]
+            waiting = sorted(late - set(self.lost))
+            reasons += [f"no answer yet from ranks {waiting}"] if waiting else []
+            raise PeerError(f"lost {'; '.join(reasons)}")
 
 
 def _is_timeout(error: RuntimeError) -> bool:

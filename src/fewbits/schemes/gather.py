@@ -18,7 +18,7 @@ from fewbits.schemes.comm import Comm
 from fewbits.schemes.correction import Correction, Loop
 from fewbits.schemes.header import Phase
 from fewbits.schemes.payload import Payload, Unit
-from fewbits.schemes.reduction import Progress, Reduction, guarded, naming
+from fewbits.schemes.reduction import Hops, Progress, Reduction, guarded, naming
 from fewbits.schemes.units import Batch, Summation
 
 
@@ -41,19 +41,20 @@ class Gather(Reduction):
         self._encode = Batch([self.outgoing], format, threads=threads)
         self._add = Summation(self.incoming, format, divisor=comm.size, threads=threads)
 
-    def run(self, values: npt.NDArray[Any], rng: Rng, progress: Progress) -> npt.NDArray[Any]:
+    def hops(self, values: npt.NDArray[Any], rng: Rng, progress: Progress) -> Hops:
         """One hop, then the mean in place."""
+        batch = progress.next_batch()
         private = rng.fork("private", progress.step, self.comm.rank)
-        self.hop(
+        yield from self.hop(
+            batch,
             Phase.FIRST_HOP,
             lambda: self.send(self._encode, self._correction, values, private, progress),
             ([self.outgoing] * self.comm.size, self.incoming),
-            lambda: progress.foresight.after_batch([self.outgoing] * self.comm.size),
+            lambda: progress.promises.next_step(batch, [self.outgoing] * self.comm.size),
             progress,
         )
         result = self.result(values)
         guarded(lambda: self._finish(result), progress)
-        progress.sequence += 1
         return result
 
     def _finish(self, result: npt.NDArray[Any]) -> Tally:

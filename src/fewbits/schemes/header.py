@@ -7,7 +7,7 @@ about to send.
 
 import struct
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -99,26 +99,34 @@ class Header:
         )  # fmt: skip
 
 
-def exchange(comm: Comm, headers: Sequence[Header], *mail: Mail) -> list[Header]:
-    """Send `headers[r]` to rank r and return every rank's header to us, our own at our place.
+def exchange(comm: Comm, headers: Sequence[Header]) -> list[Header]:
+    """`start` and wait."""
+    return start(comm, headers)()
 
-    `mail` travels with the headers.
 
-    Raises on every rank in the same exchange: `PeerError` if a rank failed (or `EncodeError` if it
+def start(comm: Comm, headers: Sequence[Header], *mail: Mail) -> Callable[[], list[Header]]:
+    """Send `headers[r]` to rank r, and `mail` with them.
+
+    What is returned waits for every rank's header to us and gives them, our own at our place. It
+    raises on every rank in the same exchange: `PeerError` if a rank failed (or `EncodeError` if it
     met values that are not finite and may not send them), `DisagreementError` if it is elsewhere,
     runs something else or has found out that it would.
     """
     received = [np.empty(SIZE, np.uint8) for _ in range(comm.size)]
-    comm.exchange(([header.encode() for header in headers], received), *mail)
-    own = headers[comm.rank]
-    answers = [
-        own if rank == comm.rank else Header.decode(data, rank)
-        for rank, data in enumerate(received)
-    ]
-    _refuse_failures(answers)
-    _refuse_disagreement(answers, comm.rank)
-    _refuse_divergence(answers)
-    return answers
+    pending = comm.start(([header.encode() for header in headers], received), *mail)
+
+    def wait() -> list[Header]:
+        pending.wait()
+        answers = [
+            headers[comm.rank] if rank == comm.rank else Header.decode(data, rank)
+            for rank, data in enumerate(received)
+        ]
+        _refuse_failures(answers)
+        _refuse_disagreement(answers, comm.rank)
+        _refuse_divergence(answers)
+        return answers
+
+    return wait
 
 
 def _refuse_failures(answers: Sequence[Header]) -> None:

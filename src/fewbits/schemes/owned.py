@@ -21,7 +21,7 @@ from fewbits.schemes.comm import Comm
 from fewbits.schemes.correction import Correction, Loop
 from fewbits.schemes.header import Phase
 from fewbits.schemes.payload import Payload, Unit
-from fewbits.schemes.reduction import Progress, Reduction, divide, guarded, naming
+from fewbits.schemes.reduction import Hops, Progress, Reduction, divide, guarded, naming
 from fewbits.schemes.units import Batch, Summation
 
 
@@ -65,27 +65,29 @@ class Owned(Reduction):
         self._return = Batch([self.outgoing_2], wide, threads=threads)
         self._decode = Batch(self.incoming_2, wide, threads=threads)
 
-    def run(self, values: npt.NDArray[Any], rng: Rng, progress: Progress) -> npt.NDArray[Any]:
+    def hops(self, values: npt.NDArray[Any], rng: Rng, progress: Progress) -> Hops:
         """Both hops, then the mean in place."""
+        batch = progress.next_batch()
         private = rng.fork("private", progress.step, self.comm.rank)
         common = rng.fork("second hop", progress.step)
         result = self.result(values)
-        self.hop(
+        yield from self.hop(
+            batch,
             Phase.FIRST_HOP,
             lambda: self.send(self._encode, self._correction, values, private, progress),
             (self.outgoing_1, self.incoming_1),
             lambda: [self.outgoing_2.expected] * self.comm.size,
             progress,
         )
-        self.hop(
+        yield from self.hop(
+            batch,
             Phase.SECOND_HOP,
             lambda: naming(lambda: self._relay(result, common)),
             ([self.outgoing_2] * self.comm.size, self.incoming_2),
-            lambda: progress.foresight.after_batch(self.outgoing_1),
+            lambda: progress.promises.next_step(batch, self.outgoing_1),
             progress,
         )
         guarded(lambda: self._finish(result), progress)
-        progress.sequence += 1
         return result
 
     def _relay(self, means: npt.NDArray[Any], rng: Rng) -> Tally:

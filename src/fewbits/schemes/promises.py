@@ -1,9 +1,10 @@
 """Payloads that travel with their headers.
 
-A rank says in every header how many bytes will go with its next one. It keeps that promise whatever
-comes next, a fault included, so the receiver can be ready for them and a payload whose length is
-about known need not wait until the headers have been answered. What a payload lacks of the promised
-bytes is filled up, what it has more than those follows the headers.
+A rank says in the header of a batch how many bytes will go with the batch's next one: that of its
+second hop, and then that of the batch with the same number in the next step. It keeps that promise
+whatever comes next, a fault included, so the receiver can be ready for them and a payload whose
+length is about known need not wait until the headers have been answered. What a payload lacks of
+the promised bytes is filled up, what it has more than those follows the headers.
 """
 
 from collections.abc import Sequence
@@ -21,19 +22,23 @@ Payloads = tuple[Sequence[Payload], Sequence[Payload]]
 
 @dataclass(slots=True)
 class Promises:
-    """How many bytes go with the next header, to and from each rank; none at the start."""
+    """What goes with the next header of each batch, and what the last step's batches were like."""
 
-    outgoing: Sequence[int] = ()
-    incoming: Sequence[int] = ()
+    _made: dict[int, tuple[Sequence[int], Sequence[int]]] = field(default_factory=dict)
+    _capacities: dict[int, list[int]] = field(default_factory=dict)
 
-    def made(self, headers: Sequence[Header], answers: Sequence[Header], rank: int) -> None:
+    def made(
+        self, batch: int, headers: Sequence[Header], answers: Sequence[Header], rank: int
+    ) -> None:
         """Remember what we, `rank`, promised in `headers` and the others in `answers`."""
-        self.outgoing = [0 if r == rank else header.promise for r, header in enumerate(headers)]
-        self.incoming = [0 if r == rank else answer.promise for r, answer in enumerate(answers)]
+        self._made[batch] = (
+            [0 if r == rank else header.promise for r, header in enumerate(headers)],
+            [0 if r == rank else answer.promise for r, answer in enumerate(answers)],
+        )
 
-    def kept(self, payloads: Payloads | None, size: int) -> "Early":
-        """The mail of the next headers among `size` ranks, with `payloads` if there are any."""
-        sent, received = self.outgoing or [0] * size, self.incoming or [0] * size
+    def kept(self, batch: int, payloads: Payloads | None, size: int) -> "Early":
+        """The mail of the batch's next headers among `size` ranks, with `payloads` if there are."""
+        sent, received = self._made.pop(batch, ([0] * size, [0] * size))
         nothing: list[Payload | None] = [None] * size
         outgoing, incoming = payloads or (nothing, nothing)
         return Early(
@@ -42,6 +47,17 @@ class Promises:
             [_sent(*each) for each in zip(outgoing, sent, strict=True)],
             [_room(*each) for each in zip(incoming, received, strict=True)],
         )
+
+    def next_step(self, batch: int, payloads: Sequence[Payload]) -> list[int]:
+        """What the batch's first hop of the next step will probably send to each rank.
+
+        It has sent `payloads` in this one. Nothing is promised unless the last step's could have
+        been as long: DDP rebuilds its buckets after the first step.
+        """
+        capacities = [payload.capacity for payload in payloads]
+        alike = self._capacities.get(batch) == capacities
+        self._capacities[batch] = capacities
+        return [payload.expected if alike else 0 for payload in payloads]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,48 +83,6 @@ class Early:
             [_rest(*each) for each in zip(outgoing, self.sent, strict=True)],
             [_rest(*each) for each in zip(incoming, self.received, strict=True)],
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """What a batch's first hop could send at most, and what the next one will probably send."""
-
-    capacities: list[int]
-    expected: list[int]
-
-
-@dataclass(slots=True)
-class Foresight:
-    """The first hops of every batch in the last step: this one's will be alike.
-
-    Two steps must have been alike before anything is promised: DDP rebuilds its buckets after the
-    first one.
-    """
-
-    last: list[_Seen] = field(default_factory=list)
-    now: list[_Seen] = field(default_factory=list)
-    settled: bool = False
-
-    def after_batch(self, payloads: Sequence[Payload]) -> list[int]:
-        """What will go with the header after a batch that sent `payloads[r]` to rank r first.
-
-        If this step goes on like the last one, that is; nothing if this batch should be the last.
-        """
-        capacities = [payload.capacity for payload in payloads]
-        self.now.append(_Seen(capacities, [payload.expected for payload in payloads]))
-        alike = self.settled and _alike(self.now, self.last[: len(self.now)])
-        following = self.last[len(self.now) :] if alike else []
-        return following[0].expected if following else [0] * len(payloads)
-
-    def after_step(self, size: int) -> list[int]:
-        """What will go with the first header of the next step."""
-        self.settled = bool(self.now) and _alike(self.now, self.last)
-        self.last, self.now = self.now, []
-        return self.last[0].expected if self.settled else [0] * size
-
-
-def _alike(some: Sequence[_Seen], others: Sequence[_Seen]) -> bool:
-    return [seen.capacities for seen in some] == [seen.capacities for seen in others]
 
 
 def _sent(payload: Payload | None, promised: int) -> Buffer | None:

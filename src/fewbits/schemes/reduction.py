@@ -8,7 +8,7 @@ the same exchange and none waits for one that has gone.
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -27,10 +27,13 @@ from fewbits.schemes.comm import Buffer, Comm
 from fewbits.schemes.correction import Correction, Loop
 from fewbits.schemes.header import Header, Phase, Status
 from fewbits.schemes.payload import Payload, Unit
-from fewbits.schemes.promises import Early, Foresight, Payloads, Promises
+from fewbits.schemes.promises import Early, Payloads, Promises
 from fewbits.schemes.units import Batch, float_dtype, total_format
 
 NonFinite = Literal["propagate", "skip", "raise"]
+Hops = Generator[None, None, npt.NDArray[Any]]
+_REST = 1  # the lane of what follows headers: it need not wait for the headers of other batches
+_NO_BATCH = -1
 
 
 @dataclass(slots=True)
@@ -62,14 +65,18 @@ class Progress:
 
     nonfinite: NonFinite = "propagate"
     step: int = 0
-    sequence: int = 0
+    sequence: int = 0  # batches begun in this step
     fault: Exception | None = None  # to be told in the next header
     saw_nonfinite: bool = False  # on any rank, in this step
     replica: int = 0  # a digest of parameters that should be the same on all ranks
     idle: bool = False  # this rank has no gradient and only accompanies the others
     spent: Spent = field(default_factory=Spent)
     promises: Promises = field(default_factory=Promises)
-    foresight: Foresight = field(default_factory=Foresight)
+
+    def next_batch(self) -> int:
+        """The number of the batch that begins now."""
+        self.sequence += 1
+        return self.sequence - 1
 
 
 class Reduction(ABC):
@@ -96,12 +103,21 @@ class Reduction(ABC):
         self._scratch = None if in_place else np.zeros(count, float_dtype(self.totals_format))
 
     @abstractmethod
-    def run(self, values: npt.NDArray[Any], rng: Rng, progress: Progress) -> npt.NDArray[Any]:
+    def hops(self, values: npt.NDArray[Any], rng: Rng, progress: Progress) -> Hops:
         """The mean over all ranks of `values` (bits), as floats of the totals' format.
 
         Written over `values` where they have that format; otherwise into an array that is valid
-        until the next run.
+        until the next run. Pauses where something is on its way to the other ranks.
         """
+
+    def run(self, values: npt.NDArray[Any], rng: Rng, progress: Progress) -> npt.NDArray[Any]:
+        """All hops without a pause."""
+        hops = self.hops(values, rng, progress)
+        while True:
+            try:
+                next(hops)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
 
     def result(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The array that receives the mean."""
@@ -122,19 +138,21 @@ class Reduction(ABC):
 
     def hop(
         self,
+        batch: int,
         phase: Phase,
         work: Callable[[], Tally],
         payloads: Payloads,
         following: Callable[[], Sequence[int]],
         progress: Progress,
-    ) -> None:
+    ) -> Iterator[None]:
         """Do `work`, agree with all ranks and exchange the payloads (outgoing, incoming).
 
-        After the work `following()[r]` bytes are promised to rank r with the next header.
+        After the work `following()[r]` bytes are promised to rank r with the batch's next header.
+        Pauses once, when the headers and what was promised with them are on their way.
         """
         outgoing, incoming = payloads
         tally = guarded(work, progress)
-        own = self._header(phase, tally, progress)
+        own = self._header(batch, phase, tally, progress)
         peers = [rank for rank in range(self.comm.size) if rank != self.comm.rank]
         with progress.spent.codec():
             distinct = {id(outgoing[rank]): outgoing[rank] for rank in peers}  # one may go to all
@@ -143,22 +161,24 @@ class Reduction(ABC):
             replace(own, length=payload.length, crc=crcs.get(id(payload), 0), promise=promise)
             for payload, promise in zip(outgoing, following(), strict=True)
         ]
+        question = ask(self.comm, batch, headers, progress, payloads)
+        yield
         began = time.perf_counter()
-        answers, early = agree(self.comm, headers, progress, payloads)
+        answers, early = question()
         for rank in peers:
             _expect(incoming[rank], answers[rank].length, rank)
         rest = early.rest(payloads)
         if any(way[rank] is not None for way in rest for rank in peers):
-            self.comm.exchange(rest)
+            self.comm.start(rest, lane=_REST).wait()
         progress.spent.wire_seconds += time.perf_counter() - began
         progress.spent.payload_bytes += sum(_size(rest[0][rank]) for rank in peers)
         guarded(lambda: _verified(answers, incoming, peers), progress)
 
-    def _header(self, phase: Phase, tally: Tally, progress: Progress) -> Header:
+    def _header(self, batch: int, phase: Phase, tally: Tally, progress: Progress) -> Header:
         progress.spent.saturated += tally.saturated
         progress.spent.nonfinite += tally.nonfinite
         own = Header(
-            phase, progress.step, progress.sequence, self.signature,
+            phase, progress.step, batch, self.signature,
             nonfinite=tally.nonfinite, saturated=tally.saturated,
             replica=progress.replica, text=self.label,
         )  # fmt: skip
@@ -168,47 +188,62 @@ class Reduction(ABC):
         return own
 
 
-def agree(
-    comm: Comm, headers: Sequence[Header], progress: Progress, payloads: Payloads | None = None
-) -> tuple[list[Header], Early]:
-    """Exchange headers, and what was promised to go with them.
+def ask(
+    comm: Comm,
+    batch: int,
+    headers: Sequence[Header],
+    progress: Progress,
+    payloads: Payloads | None = None,
+) -> Callable[[], tuple[list[Header], Early]]:
+    """Send headers, and with them what was promised for this batch.
 
-    Raises on every rank if any has a fault, here our own with its type.
+    What is returned waits for the answers. It raises on every rank if any has a fault, here our own
+    with its type.
     """
-    early = progress.promises.kept(payloads, comm.size)
+    early = progress.promises.kept(batch, payloads, comm.size)
     fault = progress.fault
     if fault is not None:
         known = isinstance(fault, DisagreementError)
         text = str(fault) if known else f"{type(fault).__name__}: {fault}"
         status = Status.DISAGREES if known else Status.FAILED
         headers = [replace(own, status=status, text=text) for own in headers]
-    try:
-        answers = header.exchange(comm, headers, *early.mail())
-    except FewbitsError as error:
-        if fault is not None:
-            raise fault from error
-        raise
-    progress.promises.made(headers, answers, comm.rank)
-    progress.spent.payload_bytes += sum(early.sent)
-    progress.spent.header_bytes += header.SIZE * (comm.size - 1)
-    progress.saw_nonfinite |= any(answer.nonfinite for answer in answers)
-    return answers, early
+    wait = header.start(comm, headers, *early.mail())
+
+    def answer() -> tuple[list[Header], Early]:
+        try:
+            answers = wait()
+        except FewbitsError as error:
+            if fault is not None:
+                raise fault from error
+            raise
+        progress.promises.made(batch, headers, answers, comm.rank)
+        progress.spent.payload_bytes += sum(early.sent)
+        progress.spent.header_bytes += header.SIZE * (comm.size - 1)
+        progress.saw_nonfinite |= any(answer.nonfinite for answer in answers)
+        return answers, early
+
+    return answer
+
+
+def agree(comm: Comm, own: Header, progress: Progress) -> None:
+    """Send one header to all ranks and wait for theirs; no batch's promises are touched."""
+    ask(comm, _NO_BATCH, [own] * comm.size, progress)()
 
 
 def give_up(comm: Comm, progress: Progress, fault: Exception) -> NoReturn:
     """Tell `fault` to the ranks, which are about to begin a reduction, and raise it."""
     progress.fault = fault
-    own = Header(Phase.FIRST_HOP, progress.step, progress.sequence, 0)
-    agree(comm, [own] * comm.size, progress)
+    batch = progress.next_batch()
+    own = Header(Phase.FIRST_HOP, progress.step, batch, 0)
+    ask(comm, batch, [own] * comm.size, progress)()
     raise fault
 
 
 def commit(comm: Comm, progress: Progress) -> None:
     """End a step: all ranks learn whether all of them got this far, then go on to the next one."""
     own = Header(Phase.COMMIT, progress.step, progress.sequence, 0, text="the end of the step")
-    following = progress.foresight.after_step(comm.size)
     began = time.perf_counter()
-    agree(comm, [replace(own, promise=promise) for promise in following], progress)
+    agree(comm, own, progress)
     progress.spent.wire_seconds += time.perf_counter() - began
     progress.step += 1
     progress.sequence = 0

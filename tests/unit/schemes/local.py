@@ -11,7 +11,7 @@ import fewbits
 from fewbits import Operator, Rng
 from fewbits.kernels import reference
 from fewbits.kernels.formats import FLOAT32, FLOAT64, Bits, Format
-from fewbits.schemes.comm import LocalComm, Mail
+from fewbits.schemes.comm import LocalComm, Mail, Pending
 from fewbits.schemes.gather import Gather
 from fewbits.schemes.owned import Sharded, Star
 from fewbits.schemes.payload import Unit
@@ -123,8 +123,23 @@ class Tampered(LocalComm):
         super().__init__(comm.rank, comm._mailboxes, comm.timeout)
         self._change, self._count = change, 0
 
-    def exchange(self, *mail: Mail) -> None:
-        super().exchange(*mail)
-        for outgoing, incoming in mail:
-            self._change(self._count, list(outgoing), list(incoming))
-            self._count += 1
+    def start(self, *mail: Mail, lane: int = 0) -> Pending:
+        pending, number = super().start(*mail, lane=lane), self._count
+        self._count += len(mail)
+        return Late(pending, lambda: self._tamper(number, mail))
+
+    def _tamper(self, number: int, mail: Sequence[Mail]) -> None:
+        for at, (outgoing, incoming) in enumerate(mail):
+            self._change(number + at, list(outgoing), list(incoming))
+
+
+@dataclass
+class Late:
+    """Mail to which something is done when it has arrived."""
+
+    pending: Pending
+    deed: Callable[[], None]
+
+    def wait(self) -> None:
+        self.pending.wait()
+        self.deed()

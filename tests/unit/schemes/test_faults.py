@@ -16,7 +16,7 @@ from fewbits.errors import DecodeError, DisagreementError, EncodeError, PeerErro
 from fewbits.kernels.formats import FLOAT32, Format
 from fewbits.kernels.native import Tally
 from fewbits.operators.identity import Identity
-from fewbits.schemes.comm import LocalComm
+from fewbits.schemes.comm import LocalComm, exchange
 from fewbits.schemes.payload import Unit
 from fewbits.schemes.reduction import Reduction, commit, give_up
 from fewbits.wire.sections import Floats, Section
@@ -279,15 +279,15 @@ def test_several_missing_ranks_take_one_timeout() -> None:
     buffers = [np.zeros(1, np.uint8)] * 4
     began = time.monotonic()
     with pytest.raises(PeerError, match=r"\[1, 2, 3\]"):
-        comm.exchange((buffers, buffers))
+        exchange(comm, (buffers, buffers))
     assert time.monotonic() - began < 0.5
 
 
 def test_local_comm_refuses_other_lengths() -> None:
     comms = LocalComm.group(2)
-    comms[0].exchange(([None, np.zeros(3, np.uint8)], [None, None]))
+    exchange(comms[0], ([None, np.zeros(3, np.uint8)], [None, None]))
     with pytest.raises(PeerError, match="rank 0 sent 3 bytes, not 2"):
-        comms[1].exchange(([None, None], [np.zeros(2, np.uint8), None]))
+        exchange(comms[1], ([None, None], [np.zeros(2, np.uint8), None]))
 
 
 def test_nothing_runs_after_a_fault() -> None:

@@ -1,5 +1,6 @@
 """Payloads that travel with their headers, and what happens when something else comes."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -10,9 +11,9 @@ from fewbits.errors import PeerError
 from fewbits.kernels.formats import FLOAT32
 from fewbits.registry import operator
 from fewbits.rng import Rng
-from fewbits.schemes.comm import LocalComm, Mail
-from fewbits.schemes.payload import Unit
-from fewbits.schemes.promises import Foresight
+from fewbits.schemes.comm import LocalComm, Mail, Pending
+from fewbits.schemes.payload import Payload, Unit
+from fewbits.schemes.promises import Promises
 from fewbits.schemes.reduction import commit, give_up
 
 RNG = Rng.from_seed(3)
@@ -36,12 +37,19 @@ class Counting(LocalComm):
         super().__init__(comm.rank, comm._mailboxes, comm.timeout)
         self.sent: list[list[int]] = []
 
-    def exchange(self, *mail: Mail) -> None:
-        super().exchange(*mail)
+    def start(self, *mail: Mail, lane: int = 0) -> Pending:
         sizes = [
             b.size for out, _ in mail for r, b in enumerate(out) if b is not None and r != self.rank
         ]
         self.sent.append(sizes)
+        return super().start(*mail, lane=lane)
+
+
+class Forgetful(Promises):
+    """Promises nothing for the next step."""
+
+    def next_step(self, batch: int, payloads: Sequence[Payload]) -> list[int]:
+        return [0] * len(payloads)
 
 
 def run(scheme: str, plan: list[list[int]], *, world: int = 3, forget: bool = False) -> list[Rank]:
@@ -54,11 +62,9 @@ def run(scheme: str, plan: list[list[int]], *, world: int = 3, forget: bool = Fa
         for step in plan:
             for count in step:
                 if forget:
-                    rank.progress.foresight = Foresight()
+                    rank.progress.promises = Forgetful()
                 reduction = SCHEMES[scheme](batch(count), FLOAT32, comm)
                 means.append(reduction.run(gradient(comm.rank, count), RNG, rank.progress).copy())
-            if forget:
-                rank.progress.foresight = Foresight()
             commit(comm, rank.progress)
         return means
 
