@@ -51,6 +51,12 @@ def test_run_writes_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (["run", "nc-table1"], "--out"),
         ([], "list|run|all"),
         (["run", "nc-table1", "--out", __file__], "must be a folder"),
+        (["run", "nc-table1", "--out", f"{__file__}/deeper"], "not a directory"),
+        (["run", "nc-table1", "--out", ""], "--out must name a folder"),
+        (["run", "comparison", "--out", "x", "--seed", "-1"], "--seed: expected a whole number"),
+        (["run", "comparison", "--out", "x", "--seed", "1e99"], "--seed: expected a whole number"),
+        (["run", "comparison", "--out", "x", "--seed", "9999999999"], "from 0 to 2147483647"),
+        (["all", "--quck", "--out", "x"], "unrecognized arguments: --quck"),
     ],
 )
 def test_nonsense_is_refused_in_one_line(
