@@ -1,6 +1,7 @@
 """What is measured: laws, rates and bounds that must hold whatever the seed."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -104,6 +105,24 @@ def test_descent_counts_steps_and_bits() -> None:
     assert lost == (None, (7.0,))
     fitted = descent.conditioned(lambda c: descent.Quadratic.random(6, c, 3), 100)
     assert descent.plain_steps(fitted) == pytest.approx(100, abs=2)
+
+
+def test_steps_are_measured_in_units_of_the_smoothness() -> None:
+    """A function times 5 has gradients times 5 and is descended in as many steps."""
+
+    @dataclass(frozen=True)
+    class Steeper:
+        own: descent.Quadratic
+        smoothness: float = 5.0
+
+        start = property(lambda self: self.own.start)
+        solution = property(lambda self: self.own.solution)
+
+        def gradient(self, x: np.ndarray) -> np.ndarray:
+            return 5 * self.own.gradient(x)
+
+    own = descent.Quadratic.random(12, 8.0, 2)
+    assert descent.plain_steps(Steeper(own)) == descent.plain_steps(own) > 20
 
 
 def test_logistic_regression_knows_its_gradient_smoothness_and_solution() -> None:

@@ -32,4 +32,5 @@ EXPERIMENT = Experiment(
         "Total communication (Table 7): the master adds integers, both directions count",
         "natural compression",
     ),
+    version=2,
 )

@@ -102,4 +102,5 @@ EXPERIMENT = Experiment(
     row=Row,
     compute=rows,
     draw=draw,
+    version=2,
 )
