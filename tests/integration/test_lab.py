@@ -4,11 +4,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fewbits import lab
 from fewbits.cli import main
+from fewbits.lab import store
 
 
 def command(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -42,6 +44,25 @@ def test_run_writes_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main(["lab", "run", "nc-table8", "--out", str(out), "--force"]) == 0
     page = (out / "index.html").read_text()
     assert page.count("data:image/png;base64,") == 2
+
+
+def test_an_interrupted_run_says_so_and_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["lab", "run", "nc-table1", "nc-table8", "--out", str(tmp_path)]
+    real = store.obtain
+
+    def obtain(experiment: lab.Experiment[Any], *rest: Any, **named: Any) -> store.Result:
+        if experiment.name == "nc-table8":
+            raise KeyboardInterrupt
+        return real(experiment, *rest, **named)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "obtain", obtain)
+        assert main(words) == 130
+    assert "interrupted: 1 of 2 results are in" in capsys.readouterr().err
+    assert main([*words, "--json"]) == 0
+    assert [one["computed"] for one in json.loads(capsys.readouterr().out)] == [False, True]
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,9 @@ def plan(
 def test_a_slow_link_gets_an_operator_and_a_fast_one_none(given: Path) -> None:
     slow = json.loads(plan("--json", "--speeds", given).stdout)
     assert slow["compress"]
+    assert "measured" not in slow  # they were given
+    assert set(slow["given"]) == set(SPEEDS)
+    assert slow["modelled"].startswith("step times")
     assert slow["verdict"].startswith(f"verdict: {slow['operators'][0]['spec']}: the same accuracy")
     fast = json.loads(plan("--json", "--speeds", given, bandwidth="400Gbit").stdout)
     assert not fast["compress"]

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fewbits import lab
-from fewbits.cli.console import Progress, Subcommands, add_command, print_json, table
+from fewbits.cli.console import Progress, Subcommands, add_command, print_json, say, table
 from fewbits.errors import SpecError
 from fewbits.lab import page, store
 from fewbits.lab.printed import Comparison, departures
@@ -83,23 +83,38 @@ def _run(chosen: list[lab.Experiment[Any]], options: argparse.Namespace) -> None
         raise SpecError("--out must name a folder, got ''")
     folder, settings = Path(options.out), lab.Settings(options.seed, options.quick)
     store.check_ready(folder)
-    results = {}
-    for number, experiment in enumerate(chosen, 1):
-        label = f"{experiment.name} ({number} of {len(chosen)})"
-        with Progress(label, _STEPS) as progress:
-            results[experiment.name] = store.obtain(
-                experiment,
-                settings,
-                folder,
-                force=options.force,
-                tick=lambda part, bar=progress: bar.show(round(part * _STEPS)),  # type: ignore[misc]
-            )
+    results: dict[str, store.Result] = {}
+    try:
+        _obtain(chosen, settings, options, results)
+    except KeyboardInterrupt:
+        say(f"interrupted: {len(results)} of {len(chosen)} results are in {folder}; "
+            "the same command without --force goes on")  # fmt: skip
+        raise
     _write_page(results, settings, folder)
     if options.json:
         print_json([_summary(result) for result in results.values()])
     else:
         print(_table(list(results.values())))
         print(f"wrote {folder / 'index.html'}")
+
+
+def _obtain(
+    chosen: list[lab.Experiment[Any]],
+    settings: lab.Settings,
+    options: argparse.Namespace,
+    results: dict[str, store.Result],
+) -> None:
+    """Add one result after another to `results`, which keeps them where this is interrupted."""
+    for number, experiment in enumerate(chosen, 1):
+        label = f"{experiment.name} ({number} of {len(chosen)})"
+        with Progress(label, _STEPS) as progress:
+            results[experiment.name] = store.obtain(
+                experiment,
+                settings,
+                Path(options.out),
+                force=options.force,
+                tick=lambda part, bar=progress: bar.show(round(part * _STEPS)),  # type: ignore[misc]
+            )
 
 
 def _write_page(results: dict[str, store.Result], settings: lab.Settings, folder: Path) -> None:
