@@ -26,10 +26,15 @@ PRESETS = {
 def expand(worker: object, **others: object) -> Preset | None:
     """The preset of this name, if there is one; it leaves nothing else to choose."""
     preset = PRESETS.get(worker) if isinstance(worker, str) else None
-    given = [name for name, value in others.items() if value is not None]
-    if preset is not None and given:
-        raise SpecError(
-            f"{worker!r} chooses {' and '.join(given)} itself: leave out {', '.join(given)}, or "
-            f"name the operator, {preset.operator!r} with feedback {preset.feedback!r}"
-        )
+    if preset is not None:
+        refuse_others(str(worker), **others)
     return preset
+
+
+def refuse_others(name: str, **others: object) -> None:
+    """`SpecError` if anything is given that `name` chooses itself."""
+    given = [other for other, value in others.items() if value is not None]
+    if given:
+        raise SpecError(
+            f"{name!r} chooses {' and '.join(given)} itself: leave it out, or name an operator"
+        )

@@ -1,47 +1,34 @@
 """The state of compression in one DDP model, and the hook that DDP calls with each bucket."""
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-import numpy.typing as npt
 import torch
 from torch.distributed import GradBucket  # type: ignore[attr-defined]
 from torch.nn.parallel import DistributedDataParallel
 
 from fewbits import presets
-from fewbits.core import vector
 from fewbits.core.operator import Operator
 from fewbits.ddp import buckets, defaults, state
+from fewbits.ddp.auto import AUTO, Auto, Figures
+from fewbits.ddp.factory import Factory
 from fewbits.ddp.pipeline import Job, Pipeline
-from fewbits.ddp.plan import Names, Planner, cut
+from fewbits.ddp.plan import Names, Planner
+from fewbits.ddp.reducer import SCHEMES, Reducer
 from fewbits.ddp.report import Report
 from fewbits.ddp.state import State
 from fewbits.errors import EncodeError, SpecError
 from fewbits.feedback import Feedback
-from fewbits.feedback import feedback as feedback_method
-from fewbits.feedback.store import Store
 from fewbits.links.torch_comm import TorchComm
 from fewbits.policy import Policy
-from fewbits.registry import operator
-from fewbits.rng import Rng
 from fewbits.schemes import header
 from fewbits.schemes.correction import Loop
-from fewbits.schemes.gather import Gather
 from fewbits.schemes.header import Header, Phase
-from fewbits.schemes.overlap import Overlap
-from fewbits.schemes.owned import Sharded, Star
 from fewbits.schemes.payload import CHUNK
-from fewbits.schemes.promises import Promises
-from fewbits.schemes.reduction import NonFinite, Progress, Reduction, agree, commit, give_up
-from fewbits.schemes.units import total_format
-
-Pieces = Sequence[tuple[slice, Reduction]]
-"""Parts of a bucket that are reduced one after the other."""
-
-SCHEMES: dict[str, type[Reduction]] = {"sharded": Sharded, "star": Star, "gather": Gather}
+from fewbits.schemes.reduction import NonFinite, Progress, agree, commit
 
 
 class Compression:
@@ -63,6 +50,7 @@ class Compression:
         seed: int = 0,
         timeout: float = 60.0,
         threads: int = 1,
+        allow_bias: bool = False,
         names: Iterable[tuple[str, Any]] = (),
         process_group: Any = None,
     ) -> None:
@@ -72,33 +60,40 @@ class Compression:
             raise SpecError(f"nonfinite must be propagate, skip or raise, got {nonfinite!r}")
         if timeout <= 0 or threads < 1:
             raise SpecError(f"timeout and threads must be positive, got {timeout} and {threads}")
-        preset = presets.expand(worker, master=master, feedback=feedback)
-        if preset is not None:
-            worker, feedback = preset.operator, preset.feedback
-        chosen = operator(worker)
         self.scheme, self.seed, self.timeout, self.threads = scheme, seed, timeout, threads
-        self.loop = None if feedback is None else Loop(feedback_method(feedback), Store())
-        back = defaults.master(chosen, master, corrected=bool(self.loop))
-        self.planner = Planner(
-            chosen, back, defaults.policy(policy), Names.of(names), bool(self.loop)
-        )
         self.progress = Progress(nonfinite)
-        self._rng = Rng.from_seed(seed)
         self._group = process_group
         self._comm: TorchComm | None = None
         self._pipeline: Pipeline | None = None
-        self._reductions: dict[int, tuple[Any, Pieces]] = {}
-        self._overlap = Overlap()
-        self._abandoned: list[Overlap] = []  # other ranks may still write to their buffers
         self._this_step: list[Job] = []
         self._plain_bytes = 0
         self._nonfinite_steps = self._skipped_steps = 0
+        self._latency, self._before = 0.0, (0.0, 0)
         self.skipped = False
-        if self.loop is not None:
-            for each in (chosen, back):
-                self.loop.method.rule(each, CHUNK)  # refuses what it cannot correct
+        rules, known = defaults.policy(policy), Names.of(names)
+        factory = Factory(scheme, threads, seed, rules, known, self.progress)
+        self._auto: Auto | None = None
+        if worker == AUTO:
+            presets.refuse_others(AUTO, master=master, feedback=feedback)
+            self._auto = Auto(factory.candidates(allow_bias=allow_bias))
+            self._reducer: Reducer = self._auto.reducer
         else:
-            defaults.warn_of_bias(chosen)
+            self._reducer = factory.compressed(worker, master, feedback)
+            if self.loop is None:
+                defaults.warn_of_bias(self.planner.worker)
+
+    @property
+    def planner(self) -> Planner:
+        """How each parameter travels at present."""
+        return self._reducer.planner
+
+    @property
+    def loop(self) -> Loop | None:
+        """The feedback and its memories, if there are any."""
+        return self._reducer.loop
+
+    def _reducers(self) -> Sequence[Reducer]:
+        return list(self._auto.candidates.values()) if self._auto else [self._reducer]
 
     def start(self) -> None:
         """Make the process group and check that all ranks run the same: every rank must call this.
@@ -108,8 +103,9 @@ class Compression:
         if self._pipeline is not None:
             return
         self._comm = TorchComm(self._group, self.timeout)
-        self.progress.promises = Promises()  # those of an earlier group went with it
-        self.planner.share(self._comm.size)
+        for reducer in self._reducers():
+            reducer.prepare(self._comm)
+        self.progress.promises = self._reducer.promises
         text = self._configuration()
         plan = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
         own = Header(Phase.CONFIGURE, self.progress.step, 0, plan, text=text)
@@ -145,9 +141,10 @@ class Compression:
         """What was sent and what it cost, on this rank, since the start."""
         planner, spent = self.planner, self.progress.spent
         exact = planner.exact()
+        worker, master = self._reducer.specs
         return Report(
-            worker=planner.worker.spec,
-            master=planner.master.spec,
+            worker=worker,
+            master=master,
             scheme=self.scheme,
             ranks=self._comm.size if self._comm else 1,
             steps=self.progress.step,
@@ -165,6 +162,8 @@ class Compression:
             skipped_steps=self._skipped_steps,
             feedback=self.loop.method.spec if self.loop else None,
             memory_bytes=self.loop.store.nbytes if self.loop else 0,
+            decision=self._auto.decision if self._auto else None,
+            trying=self._auto.current if self._auto and not self._auto.decision else None,
         )
 
     def state_dict(self) -> State:
@@ -200,12 +199,11 @@ class Compression:
         """End the background thread and give the process group back; every rank must call this."""
         if self._pipeline is not None and self._comm is not None:
             self._pipeline.close()
+            for reducer in self._reducers():
+                reducer.close(failed=self._pipeline.failure is not None)
             if self._pipeline.failure is None:
                 self._comm.close()
-            else:
-                self._abandoned.append(self._overlap)
-        self._pipeline, self._overlap = None, Overlap()
-        self._reductions.clear()  # their buffers belong to a group that is gone
+        self._pipeline = None
         self._this_step.clear()  # of a step that failed: whoever goes on begins one anew
         self.progress.fault, self.progress.saw_nonfinite, self.progress.sequence = None, False, 0
 
@@ -264,7 +262,8 @@ class Compression:
         )  # not those that DDP's order gave
         names = blake2b(given.encode(), digest_size=4).hexdigest()
         return (
-            f"worker={planner.worker} master={planner.master} scheme={self.scheme} "
+            f"worker={AUTO if self._auto else planner.worker} "
+            f"master={AUTO if self._auto else planner.master} scheme={self.scheme} "
             f"feedback={self.loop.method if self.loop else None} "
             f"seed={self.seed} nonfinite={self.progress.nonfinite} names={names}"
         )
@@ -275,55 +274,34 @@ class Compression:
         assert comm is not None
         self._this_step.append(job)
         if comm.size > 1:
-            self._start(job, comm)
+            self._reducer.start(job, comm)
+            self._plain_bytes += 2 * (comm.size - 1) * job.tensor.nbytes // comm.size
         if not job.is_last:
             return
         if comm.size > 1:
-            self._overlap.finish()
+            self._reducer.finish()
+            began = time.perf_counter()
             commit(comm, progress)
+            self._latency = time.perf_counter() - began
         else:
             progress.step += 1
         self._end_step()
+        if self._auto is not None and comm.size > 1:
+            self._choose(job, comm)
 
-    def _start(self, job: Job, comm: TorchComm) -> None:
-        """Begin the reduction of a bucket, piece by piece, and go on with those before it."""
-        try:
-            host = buckets.to_host(job)
-            # Memories have 32 bits or more, and so have the gradients that they are added to.
-            wide = host.float() if self.loop and host.element_size() < 4 else host
-            values, _ = vector.from_array(wide)
-            pieces = self._pieces(job, values, comm)
-            self.progress.replica = buckets.replica(job)
-            self.progress.idle = job.idle
-        except Exception as error:  # a user's policy, or too little memory for the buffers
-            give_up(comm, self.progress, error)
-        in_place = host is wide and values.format == total_format(values.format)
-
-        def arrived(part: slice, mean: npt.NDArray[Any]) -> None:
-            if not in_place:  # to 16 bits: an overflow must become infinite
-                with self.progress.spent.codec():
-                    host[part].copy_(torch.from_numpy(mean))
-            if host is not job.tensor:
-                job.tensor[part].copy_(host[part])
-
-        for part, reduction in pieces:
-            hops = reduction.hops(values.bits[part], self._rng, self.progress)
-            self._overlap.add(hops, partial(arrived, part))
-        self._overlap.advance()  # the second hop of the last piece need not wait for more buckets
-        self._plain_bytes += 2 * (comm.size - 1) * host.nbytes // comm.size
-
-    def _pieces(self, job: Job, values: vector.Vector, comm: TorchComm) -> Pieces:
-        """The bucket's buffers and tables, made anew when DDP rebuilds its buckets."""
-        identity = (values.format, tuple(map(id, job.parameters)))
-        known = self._reductions.get(job.index)
-        if known is None or known[0] != identity:
-            scheme, threads = SCHEMES[self.scheme], self.threads
-            pieces = [
-                (part, scheme(units, values.format, comm, threads, self.loop))
-                for part, units in cut(self.planner.units(job.parameters), comm.size)
-            ]
-            known = self._reductions[job.index] = identity, pieces
-        return known[1]
+    def _choose(self, last: Job, comm: TorchComm) -> None:
+        """Tell `auto` what the step took, and go on with the operator that it says."""
+        assert self._auto is not None
+        spent = self.progress.spent
+        codec, sent = spent.codec_seconds, spent.payload_bytes + spent.header_bytes
+        before, self._before = self._before, (codec, sent)
+        exposed = time.perf_counter() - last.since
+        figures = Figures(0.0, exposed, codec - before[0], sent - before[1])
+        sample = last.tensor[:CHUNK].detach().float().cpu().numpy()
+        self._auto.end_step(self.progress.step, figures, self._latency, comm.largest, sample)
+        if self._auto.reducer is not self._reducer:
+            self._reducer = self._auto.reducer
+            self.progress.promises = self._reducer.promises
 
     def _end_step(self) -> None:
         progress = self.progress
@@ -368,6 +346,7 @@ def attach(
     seed: int = 0,
     timeout: float = 60.0,
     threads: int = 1,
+    allow_bias: bool = False,
 ) -> Compression:
     """Compress a DDP model's gradients; every rank must call this with the same arguments.
 
@@ -376,7 +355,9 @@ def attach(
     operator is; `"identity"` for one direction only. `feedback` gives both directions a memory,
     without which biased operators do not converge: `ef14` adds what was lost to the next gradient,
     `ef21`, `diana` and `ef-bv` send changes of the gradient. `worker="tiny"` is a preset, an
-    operator and its feedback in one word. `scheme` is `sharded` (every rank
+    operator and its feedback in one word; `"auto"` measures in the first steps whether plain
+    all-reduce, bfloat16, `natural` or `natural:coder=rans` is fastest on this link, with
+    `allow_bias` also `tiny`, and goes on with that. `scheme` is `sharded` (every rank
     averages a share), `star` (rank 0 does) or `gather` (everyone does). `policy` says which tensors
     are compressed: patterns of names, `{"head.*": "exact"}`, or a function of name and shape; by
     default one-dimensional and small tensors go exact. `nonfinite`: `propagate` NaN and infinity,
@@ -396,6 +377,7 @@ def attach(
         seed=seed,
         timeout=timeout,
         threads=threads,
+        allow_bias=allow_bias,
         names=model.module.named_parameters(),
         process_group=model.process_group,
     )

@@ -6,6 +6,7 @@ process.
 """
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from queue import SimpleQueue
@@ -25,6 +26,7 @@ class Job:
     future: "torch.futures.Future[torch.Tensor]"
     ready: Any = None  # a CUDA event after which the tensor may be read
     idle: bool = False  # no gradient: this rank only accompanies the others
+    since: float = field(default_factory=time.perf_counter)
     done: threading.Event = field(default_factory=threading.Event)
 
 

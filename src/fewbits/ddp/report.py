@@ -2,6 +2,8 @@
 
 from dataclasses import asdict, dataclass, field
 
+from fewbits.ddp.auto import Decision
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -29,6 +31,8 @@ class Report:
     skipped_steps: int = 0
     feedback: str | None = None
     memory_bytes: int = 0
+    decision: Decision | None = None
+    trying: str | None = None
 
     @property
     def ratio(self) -> float:
@@ -63,6 +67,10 @@ class Report:
         lines += [
             f"exact       {count:,} elements: {reason}" for reason, count in self.exact.items()
         ]
+        if self.decision is not None:
+            lines.append(str(self.decision))
+        if self.trying is not None:
+            lines.append(f"auto        not decided yet, trying {self.trying}")
         if self.feedback:
             lines.append(f"feedback    {self.feedback}, {self.memory_bytes / 1e6:,.2f} MB memories")
         if self.saturated:

@@ -6,9 +6,11 @@ apart from whatever else the program sends.
 """
 
 import time
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 import torch.distributed as dist
 
@@ -48,6 +50,23 @@ class TorchComm:
         ]
         return _Pending(self.timeout, started, lost)
 
+    def start_sum(self, tensor: torch.Tensor) -> Pending:
+        """Begin to replace a tensor by its sum over all ranks, by torch's own all-reduce."""
+        try:
+            work = dist.all_reduce(tensor, group=self._group, async_op=True)
+        except RuntimeError as error:
+            raise PeerError(f"lost some rank: {_reason(error, self.timeout)}") from error
+        return _Sum(self.timeout, work)
+
+    def largest(self, numbers: Sequence[float]) -> list[float]:
+        """The largest of all ranks' numbers, each; the same on all ranks."""
+        own = np.array(numbers, np.float64)
+        received = [np.empty_like(own) for _ in range(self.size)]
+        mail = [own.view(np.uint8)] * self.size, [one.view(np.uint8) for one in received]
+        self.start(mail).wait()
+        received[self.rank] = own
+        return [float(number) for number in np.max(received, axis=0)]
+
     def close(self) -> None:
         """Give the group back; every rank must call this.
 
@@ -73,6 +92,18 @@ class TorchComm:
         except RuntimeError as error:
             lost[rank] = _reason(error, self.timeout)
             return None
+
+
+class _Sum(NamedTuple):
+    timeout: float
+    work: Any
+
+    def wait(self) -> None:
+        """Until the sum is there."""
+        try:
+            self.work.wait(timedelta(seconds=self.timeout))
+        except RuntimeError as error:
+            raise PeerError(f"lost some rank: {_reason(error, self.timeout)}") from error
 
 
 class _Pending(NamedTuple):

@@ -58,6 +58,15 @@ class Spent:
             self.codec_seconds += time.perf_counter() - began
             self.codec_cpu_seconds += time.thread_time() - cpu
 
+    @contextmanager
+    def wire(self) -> Iterator[None]:
+        """Time what is waited for inside."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.wire_seconds += time.perf_counter() - began
+
 
 @dataclass(slots=True)
 class Progress:
@@ -163,14 +172,13 @@ class Reduction(ABC):
         ]
         question = ask(self.comm, batch, headers, progress, payloads)
         yield
-        began = time.perf_counter()
-        answers, early = question()
-        for rank in peers:
-            _expect(incoming[rank], answers[rank].length, rank)
-        rest = early.rest(payloads)
-        if any(way[rank] is not None for way in rest for rank in peers):
-            self.comm.start(rest, lane=_REST).wait()
-        progress.spent.wire_seconds += time.perf_counter() - began
+        with progress.spent.wire():
+            answers, early = question()
+            for rank in peers:
+                _expect(incoming[rank], answers[rank].length, rank)
+            rest = early.rest(payloads)
+            if any(way[rank] is not None for way in rest for rank in peers):
+                self.comm.start(rest, lane=_REST).wait()
         progress.spent.payload_bytes += sum(_size(rest[0][rank]) for rank in peers)
         guarded(lambda: _verified(answers, incoming, peers), progress)
 
@@ -241,10 +249,12 @@ def give_up(comm: Comm, progress: Progress, fault: Exception) -> NoReturn:
 
 def commit(comm: Comm, progress: Progress) -> None:
     """End a step: all ranks learn whether all of them got this far, then go on to the next one."""
-    own = Header(Phase.COMMIT, progress.step, progress.sequence, 0, text="the end of the step")
-    began = time.perf_counter()
-    agree(comm, own, progress)
-    progress.spent.wire_seconds += time.perf_counter() - began
+    own = Header(
+        Phase.COMMIT, progress.step, progress.sequence, 0,
+        replica=progress.replica, text="the end of the step",
+    )  # fmt: skip
+    with progress.spent.wire():
+        agree(comm, own, progress)
     progress.step += 1
     progress.sequence = 0
 

@@ -14,6 +14,7 @@ from fewbits.train.references import is_reference
 
 OPERATORS = ("none", "fp16-hook", "natural")
 SCHEMES = ("sharded", "star", "gather")
+AUTO = "auto"
 CHECKPOINT = "checkpoint.safetensors"
 MODELS = ("cnn", "resnet", "gpt")
 
@@ -143,7 +144,7 @@ def _check_choices(settings: Settings, kind: str) -> None:
     if len(set(settings.operators)) < len(settings.operators):
         raise SpecError("an --operator is given twice")
     for spec in settings.operators:
-        if is_reference(spec):
+        if is_reference(spec) or spec == AUTO:
             continue
         if not presets.expand(spec, master=settings.master, feedback=settings.feedback):
             registry.operator(spec)

@@ -1,0 +1,215 @@
+"""Which operator, if any: tries them in the first steps and goes on with the fastest.
+
+Plain all-reduce comes first: it shows what computing takes and how fast the link is. A candidate
+that the model of `theory.cost` then rules out is not tried. For the others a few steps are timed by
+the clock, because nothing else is what the user waits for. All ranks decide from the same figures,
+the largest of all ranks, so all decide the same.
+"""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from fewbits.core.operator import Operator
+from fewbits.core.vector import Vector
+from fewbits.ddp.reducer import Reducer
+from fewbits.kernels.formats import FLOAT32
+from fewbits.rng import Rng
+from fewbits.theory import cost
+from fewbits.theory.cost import Codec, Job, Link
+
+AUTO, NONE = "auto", "none"
+SETTLE = 2  # steps before the first trial: DDP rebuilds its buckets
+WARM = 3  # steps of a trial until buffers are made and lengths are promised
+TIMED = 5
+RECHECK = 5000  # steps
+HOPELESS = 1.3  # predicted to take so many times the best measured step: not tried
+TIE = 1.02  # as fast as the best: of these the one that loses least
+
+Agree = Callable[[Sequence[float]], list[float]]
+"""The largest of all ranks' numbers, each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Of one step, on the slowest rank: seconds, and the bytes that a rank sends."""
+
+    step: float
+    exposed: float  # from the end of the backward pass to the end of the exchange
+    codec: float
+    bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One candidate: measured, or predicted to be so slow that it was not tried."""
+
+    name: str
+    predicted: float | None
+    measured: Figures | None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was chosen at which step, and from what."""
+
+    chosen: str
+    step: int
+    compute_seconds: float
+    bandwidth_bits_per_second: float
+    latency_seconds: float
+    choices: tuple[Choice, ...]
+
+    def __str__(self) -> str:
+        link = f"{self.bandwidth_bits_per_second / 1e6:,.0f} Mbit/s"
+        first = (
+            f"auto        {self.chosen} since step {self.step}: computing takes "
+            f"{1e3 * self.compute_seconds:.1f} ms, the link has {link} and "
+            f"{1e3 * self.latency_seconds:.2f} ms of latency"
+        )
+        lines = [first]
+        for choice in self.choices:
+            seconds = choice.measured.step if choice.measured else choice.predicted
+            how = "measured" if choice.measured else "predicted, not tried"
+            text = "not tried" if seconds is None else f"{1e3 * seconds:.1f} ms a step, {how}"
+            lines.append(f"            {choice.name}: {text}")
+        return "\n".join(lines)
+
+
+@dataclass(slots=True)
+class Auto:
+    """Candidates by name, those that lose least first; `none` must be among them.
+
+    `decision` is the last one, also while candidates are tried anew.
+    """
+
+    candidates: Mapping[str, Reducer]
+    ranks: int = 1
+    current: str = NONE
+    decision: Decision | None = None
+    _untried: list[str] = field(default_factory=list)
+    _figures: dict[str, Figures] = field(default_factory=dict)
+    _predicted: dict[str, float] = field(default_factory=dict)
+    _trial: list[Figures] = field(default_factory=list)
+    _latency: float = float("inf")
+    _wait: int = SETTLE + WARM
+    _ended: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._untried = [name for name in self.candidates if name != NONE]
+
+    @property
+    def reducer(self) -> Reducer:
+        """What reduces the step that begins now."""
+        return self.candidates[self.current]
+
+    def end_step(
+        self,
+        step: int,
+        figures: Figures,
+        latency: float,
+        agree: Agree,
+        sample: npt.NDArray[np.float32],
+    ) -> None:
+        """Take a step into account; its time is that since the last one ended."""
+        now = time.perf_counter()
+        took, self._ended = now - self._ended, now
+        self._wait -= 1
+        if self._wait >= 0:
+            return
+        if not self._untried and self.current in self._figures:  # decided, and it is time again
+            self._begin()
+            return
+        self._latency = min(self._latency, latency)
+        self._trial.append(Figures(took, figures.exposed, figures.codec, figures.bytes))
+        if len(self._trial) < TIMED:
+            return
+        self._figures[self.current] = _median(self._trial, agree)
+        (self._latency,) = agree([self._latency])
+        self._trial, self._wait = [], WARM
+        while self._untried:
+            self.current = self._untried.pop(0)
+            if self._is_worth_trying(agree, sample):
+                return
+        self._decide(step)
+
+    def _begin(self) -> None:
+        self._untried = [name for name in self.candidates if name != NONE]
+        self._figures, self._predicted = {}, {}
+        self.current, self._wait, self._latency = NONE, WARM, float("inf")
+
+    def _is_worth_trying(self, agree: Agree, sample: npt.NDArray[np.float32]) -> bool:
+        """Whether the model leaves the current candidate a chance; remembers if not."""
+        planner = self.reducer.planner
+        codec = _codec(planner.worker, sample)
+        speeds = [-codec.encode_values_per_second, -codec.decode_values_per_second]
+        bits, *slowest = agree([codec.bits_per_value, *speeds])
+        compute, link = self._link()
+        seconds = cost.step_time(
+            Job(max(1, planner.elements()), self.ranks, compute),
+            link,
+            Codec(bits, -slowest[0], -slowest[1]),
+            cost.sharded,
+        ).total_seconds
+        best = min(figures.step for figures in self._figures.values())
+        if seconds <= HOPELESS * best:
+            return True
+        self._predicted[self.current] = seconds
+        return False
+
+    def _link(self) -> tuple[float, Link]:
+        """Seconds of computing, and the link, as plain all-reduce has shown them."""
+        plain = self._figures[NONE]
+        bandwidth = 8 * plain.bytes / max(plain.exposed, 1e-9)
+        return max(plain.step - plain.exposed, 0.0), Link(max(bandwidth, 1.0), self._latency)
+
+    def _decide(self, step: int) -> None:
+        best = min(figures.step for figures in self._figures.values())
+        self.current = next(
+            name
+            for name in self.candidates
+            if name in self._figures and self._figures[name].step <= TIE * best
+        )
+        compute, link = self._link()
+        self.decision = Decision(
+            self.current,
+            step,
+            compute,
+            link.bandwidth_bits_per_second,
+            link.latency_seconds,
+            tuple(
+                Choice(name, self._predicted.get(name), self._figures.get(name))
+                for name in self.candidates
+            ),
+        )
+        self._wait = RECHECK
+
+
+def _median(trial: Sequence[Figures], agree: Agree) -> Figures:
+    names = ("step", "exposed", "codec", "bytes")
+    own = [statistics.median(getattr(figures, name) for figures in trial) for name in names]
+    return Figures(*agree(own))
+
+
+def _codec(operator: Operator, sample: npt.NDArray[np.float32]) -> Codec:
+    """Bits and speeds on values of a gradient; the best of three."""
+    vector = Vector(sample.view(np.uint32), FLOAT32)
+    out = Vector(np.empty_like(vector.bits), FLOAT32)
+    sections = operator.layout(vector.count, FLOAT32)
+    into = tuple(np.empty(section.size, np.uint8) for section in sections)
+    encoding, decoding, size = [], [], 0
+    for number in range(3):
+        began = time.perf_counter()
+        written = operator.encode(vector, Rng.from_seed(number), into)
+        encoding.append(time.perf_counter() - began)
+        parts = tuple(part[:own] for part, own in zip(into, written.sizes, strict=True))
+        began = time.perf_counter()
+        operator.decode(parts, out)
+        decoding.append(time.perf_counter() - began)
+        size = sum(written.sizes)
+    count = max(vector.count, 1)
+    return Codec(8 * size / count, count / min(encoding), count / min(decoding))

@@ -1,0 +1,168 @@
+"""The mean of buckets over all ranks: compressed in overlapping pieces, or by plain all-reduce."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy.typing as npt
+import torch
+
+from fewbits.core import vector
+from fewbits.ddp import buckets
+from fewbits.ddp.pipeline import Job
+from fewbits.ddp.plan import Planner, cut
+from fewbits.links.torch_comm import TorchComm
+from fewbits.rng import Rng
+from fewbits.schemes.correction import Loop
+from fewbits.schemes.gather import Gather
+from fewbits.schemes.overlap import Overlap
+from fewbits.schemes.owned import Sharded, Star
+from fewbits.schemes.promises import Promises
+from fewbits.schemes.reduction import Progress, Reduction, give_up
+from fewbits.schemes.units import total_format
+
+Pieces = Sequence[tuple[slice, Reduction]]
+"""Parts of a bucket that are reduced one after the other."""
+
+SCHEMES: dict[str, type[Reduction]] = {"sharded": Sharded, "star": Star, "gather": Gather}
+
+
+class Reducer(ABC):
+    """Takes the buckets of a step one after the other; the means are in place after `finish`."""
+
+    def __init__(self, planner: Planner, loop: Loop | None, progress: Progress) -> None:
+        self.planner, self.loop, self.progress = planner, loop, progress
+        self.promises = Promises()
+
+    @property
+    def specs(self) -> tuple[str, str]:
+        """What compresses on the way there and back."""
+        return self.planner.worker.spec, self.planner.master.spec
+
+    @abstractmethod
+    def start(self, job: Job, comm: TorchComm) -> None:
+        """Begin with a bucket."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Wait for all buckets of the step."""
+
+    @abstractmethod
+    def close(self, *, failed: bool) -> None:
+        """Forget what belongs to a group that is gone."""
+
+    def prepare(self, comm: TorchComm) -> None:
+        """Get ready for a group."""
+        self.promises = Promises()  # those of an earlier group went with it
+        self.planner.share(comm.size)
+
+    def _announce(self, job: Job) -> None:
+        self.progress.replica = buckets.replica(job)
+        self.progress.idle = job.idle
+
+
+class Compressed(Reducer):
+    """With an operator for each direction, over one of the schemes."""
+
+    def __init__(
+        self,
+        planner: Planner,
+        loop: Loop | None,
+        progress: Progress,
+        scheme: str,
+        threads: int,
+        rng: Rng,
+    ) -> None:
+        super().__init__(planner, loop, progress)
+        self._scheme, self._threads, self._rng = SCHEMES[scheme], threads, rng
+        self._known: dict[int, tuple[Any, Pieces]] = {}
+        self._overlap = Overlap()
+        self._abandoned: list[Overlap] = []  # other ranks may still write to their buffers
+
+    def start(self, job: Job, comm: TorchComm) -> None:
+        """Begin the reduction of a bucket, piece by piece, and go on with those before it."""
+        try:
+            host = buckets.to_host(job)
+            # Memories have 32 bits or more, and so have the gradients that they are added to.
+            wide = host.float() if self.loop and host.element_size() < 4 else host
+            values, _ = vector.from_array(wide)
+            pieces = self._pieces(job, values, comm)
+            self._announce(job)
+        except Exception as error:  # a user's policy, or too little memory for the buffers
+            give_up(comm, self.progress, error)
+        in_place = host is wide and values.format == total_format(values.format)
+
+        def arrived(part: slice, mean: npt.NDArray[Any]) -> None:
+            if not in_place:  # to 16 bits: an overflow must become infinite
+                with self.progress.spent.codec():
+                    host[part].copy_(torch.from_numpy(mean))
+            if host is not job.tensor:
+                job.tensor[part].copy_(host[part])
+
+        for part, reduction in pieces:
+            hops = reduction.hops(values.bits[part], self._rng, self.progress)
+            self._overlap.add(hops, partial(arrived, part))
+        self._overlap.advance()  # the second hop of the last piece need not wait for more buckets
+
+    def finish(self) -> None:
+        """The hops that are left."""
+        self._overlap.finish()
+
+    def close(self, *, failed: bool) -> None:
+        """Forget the buffers, or after a failure keep those that may still be written to."""
+        if failed:
+            self._abandoned.append(self._overlap)
+        self._overlap = Overlap()
+        self._known.clear()
+
+    def _pieces(self, job: Job, values: vector.Vector, comm: TorchComm) -> Pieces:
+        """The bucket's buffers and tables, made anew when DDP rebuilds its buckets."""
+        identity = (values.format, tuple(map(id, job.parameters)))
+        known = self._known.get(job.index)
+        if known is None or known[0] != identity:
+            pieces = [
+                (part, self._scheme(units, values.format, comm, self._threads, self.loop))
+                for part, units in cut(self.planner.units(job.parameters), comm.size)
+            ]
+            known = self._known[job.index] = identity, pieces
+        return known[1]
+
+
+class Plain(Reducer):
+    """Without compression: torch's own all-reduce, for links on which nothing pays."""
+
+    def __init__(self, planner: Planner, progress: Progress) -> None:
+        super().__init__(planner, None, progress)
+        self._under_way: list[Any] = []
+
+    @property
+    def specs(self) -> tuple[str, str]:
+        """Nothing."""
+        return "none", "none"
+
+    def start(self, job: Job, comm: TorchComm) -> None:
+        """Divide, then sum over all ranks."""
+        try:
+            self.planner.units(job.parameters)  # for the report
+            self._announce(job)
+        except Exception as error:
+            give_up(comm, self.progress, error)
+        host = buckets.to_host(job)
+        host /= comm.size
+        self._under_way.append((comm.start_sum(host), host, job))
+        # By formula, for a ring: torch does not count them.
+        self.progress.spent.payload_bytes += 2 * (comm.size - 1) * host.nbytes // comm.size
+
+    def finish(self) -> None:
+        """The sums that are left."""
+        with self.progress.spent.wire():
+            for sum_, host, job in self._under_way:
+                sum_.wait()
+                if host is not job.tensor:
+                    job.tensor.copy_(host)
+        self._under_way.clear()
+
+    def close(self, *, failed: bool) -> None:
+        """Nothing is kept."""
+        self._under_way = []
