@@ -36,7 +36,7 @@ Agree = Callable[[Sequence[float]], list[float]]
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Of one step, on the slowest rank: seconds, and the bytes that a rank sends."""
+    """Of one step: seconds from the end of the last one, parts of them, and bytes sent."""
 
     step: float
     exposed: float  # from the end of the backward pass to the end of the exchange
@@ -97,7 +97,6 @@ class Auto:
     _trial: list[Figures] = field(default_factory=list)
     _latency: float = float("inf")
     _wait: int = SETTLE + WARM
-    _ended: float = 0.0
 
     def __post_init__(self) -> None:
         self._untried = [name for name in self.candidates if name != NONE]
@@ -115,9 +114,7 @@ class Auto:
         agree: Agree,
         sample: npt.NDArray[np.float32],
     ) -> None:
-        """Take a step into account; its time is that since the last one ended."""
-        now = time.perf_counter()
-        took, self._ended = now - self._ended, now
+        """Take a step into account."""
         self._wait -= 1
         if self._wait >= 0:
             return
@@ -125,7 +122,7 @@ class Auto:
             self._begin()
             return
         self._latency = min(self._latency, latency)
-        self._trial.append(Figures(took, figures.exposed, figures.codec, figures.bytes))
+        self._trial.append(figures)
         if len(self._trial) < TIMED:
             return
         self._figures[self.current] = _median(self._trial, agree)

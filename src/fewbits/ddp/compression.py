@@ -68,7 +68,7 @@ class Compression:
         self._this_step: list[Job] = []
         self._plain_bytes = 0
         self._nonfinite_steps = self._skipped_steps = 0
-        self._latency, self._before = 0.0, (0.0, 0)
+        self._latency, self._before = 0.0, (0.0, 0.0, 0)
         self.skipped = False
         rules, known = defaults.policy(policy), Names.of(names)
         factory = Factory(scheme, threads, seed, rules, known, self.progress)
@@ -105,6 +105,8 @@ class Compression:
         self._comm = TorchComm(self._group, self.timeout)
         for reducer in self._reducers():
             reducer.prepare(self._comm)
+        if self._auto is not None:
+            self._auto.ranks = self._comm.size
         self.progress.promises = self._reducer.promises
         text = self._configuration()
         plan = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
@@ -293,10 +295,10 @@ class Compression:
         """Tell `auto` what the step took, and go on with the operator that it says."""
         assert self._auto is not None
         spent = self.progress.spent
-        codec, sent = spent.codec_seconds, spent.payload_bytes + spent.header_bytes
-        before, self._before = self._before, (codec, sent)
-        exposed = time.perf_counter() - last.since
-        figures = Figures(0.0, exposed, codec - before[0], sent - before[1])
+        now, codec = time.perf_counter(), spent.codec_seconds
+        sent = spent.payload_bytes + spent.header_bytes
+        before, self._before = self._before, (now, codec, sent)
+        figures = Figures(now - before[0], now - last.since, codec - before[1], sent - before[2])
         sample = last.tensor[:CHUNK].detach().float().cpu().numpy()
         self._auto.end_step(self.progress.step, figures, self._latency, comm.largest, sample)
         if self._auto.reducer is not self._reducer:
