@@ -174,7 +174,7 @@ def refused(world: World, *, culprit: int = 1) -> None:
     world.join()
     folder = world.folder / "saved"
     first = Training(RUN)
-    for step in range(2):
+    for step in range(5):  # payloads travel with their headers by then, and must not be missed
         first.step(world, step)
     first.state.save(folder)
     own = folder / f"rank-{world.rank}-of-{world.size}.safetensors"
@@ -226,7 +226,8 @@ def refused(world: World, *, culprit: int = 1) -> None:
         attempt(name, training, lambda: None)
         training.state.close()
     attempt("good again", first, lambda: None)
-    first.step(world, 2)
+    for step in range(5, 9):
+        first.step(world, step)
     world.result["final"] = digest(first.net)
     first.state.close()
     world.leave(first)

@@ -69,8 +69,10 @@ class Store:
             if well:
                 pair.swap()
             pair.written = False
-        # Every batch of the model has been bound by now, so nobody will ask for what is left.
-        self._loaded.clear()
+        # Every batch of the model has been bound by now, so nobody will ask for what is left. One
+        # rank alone reduces none: it keeps what it loaded until there are others.
+        if self._pairs:
+            self._loaded.clear()
 
     def arrays(self) -> dict[str, Array]:
         """Every memory by `side/parameter/chunk`, as copies."""

@@ -124,6 +124,13 @@ def test_what_was_loaded_and_nobody_asked_for_is_dropped_with_the_step() -> None
     assert contents(store) == {"worker/a/0": [[5, 5, 5]]}
 
 
+def test_a_rank_alone_keeps_what_it_loaded_for_others_to_come() -> None:
+    store = Store()
+    store.load({"worker/a/0": np.float32([[5, 5, 5]])})
+    store.end_step(well=True)
+    assert contents(store) == {"worker/a/0": [[5, 5, 5]]}
+
+
 @pytest.mark.parametrize("shape", [(1, 4), (2, 3), (3,)])
 @pytest.mark.parametrize("first", ["load", "bind"])
 def test_a_memory_of_another_shape_is_refused(first: str, shape: tuple[int, ...]) -> None:
