@@ -1,5 +1,6 @@
 """The state of compression in one DDP model, and the hook that DDP calls with each bucket."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
@@ -175,6 +176,16 @@ class Compression:
         shared out among those that there are now: what all of them have lost, their sum, is kept.
         """
         self._together(lambda: self._loaded(saved, reshard))
+
+    def rescale(self, factor: float) -> None:
+        """Multiply what is remembered, on every rank: gradients will be so many times as large.
+
+        After `scaler.update()` of a GradScaler: its new scale over its old one.
+        """
+        if not 0 < factor < math.inf:
+            raise SpecError(f"memories can be rescaled by a positive number, got {factor}")
+        if self.loop is not None:
+            self.loop.store.scale(factor)
 
     def save(self, folder: str | Path) -> None:
         """Write `state_dict()` to a file of this rank in `folder`, whole or not at all."""
