@@ -15,7 +15,8 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtraError("fewbits.ddp needs torch: pip install 'fewbits[torch]'") from error
 
-from fewbits.ddp.compression import Compression, attach, hook
+from fewbits.ddp.compression import Compression
+from fewbits.ddp.entry import attach, hook
 from fewbits.ddp.report import Report
 
 __all__ = ["Compression", "Report", "attach", "hook"]

@@ -1,5 +1,6 @@
 """The state of compression in one DDP model, and the hook that DDP calls with each bucket."""
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
@@ -8,7 +9,6 @@ from typing import Any
 
 import torch
 from torch.distributed import GradBucket  # type: ignore[attr-defined]
-from torch.nn.parallel import DistributedDataParallel
 
 from fewbits import presets
 from fewbits.core.operator import Operator
@@ -185,6 +185,16 @@ class Compression:
         """
         self._together(lambda: self._loaded(saved, reshard))
 
+    def rescale(self, factor: float) -> None:
+        """Multiply what is remembered, on every rank: gradients will be so many times as large.
+
+        After `scaler.update()` of a GradScaler: its new scale over its old one.
+        """
+        if not 0 < factor < math.inf:
+            raise SpecError(f"memories can be rescaled by a positive number, got {factor}")
+        if self.loop is not None:
+            self.loop.store.scale(factor)
+
     def save(self, folder: str | Path) -> None:
         """Write `state_dict()` to a file of this rank in `folder`, whole or not at all."""
         state.write(folder, self.state_dict())
@@ -329,64 +339,3 @@ class Compression:
         progress.saw_nonfinite = not all(bool(j.tensor.isfinite().all()) for j in self._this_step)
         if progress.saw_nonfinite and progress.nonfinite == "raise":
             raise EncodeError(f"the mean gradient of step {progress.step - 1} is NaN or infinite")
-
-
-def hook(state: Compression, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """The communication hook for `register_comm_hook`; its state is a `Compression`."""
-    return state.submit(bucket)
-
-
-def attach(
-    model: DistributedDataParallel,
-    worker: str | Operator,
-    master: str | Operator | None = None,
-    *,
-    feedback: str | Feedback | None = None,
-    scheme: str = "sharded",
-    policy: Policy | Mapping[str, str | Operator] | None = None,
-    nonfinite: NonFinite = "propagate",
-    seed: int = 0,
-    timeout: float = 60.0,
-    threads: int = 1,
-    allow_bias: bool = False,
-) -> Compression:
-    """Compress a DDP model's gradients; every rank must call this with the same arguments.
-
-    `worker` compresses each rank's gradient, `master` the mean that is sent back: by default the
-    same operator if it is unbiased or there is feedback, else `natural`, entropy coded if that
-    operator is; `"identity"` for one direction only. `feedback` gives both directions a memory,
-    without which biased operators do not converge: `ef14` adds what was lost to the next gradient,
-    `ef21`, `diana` and `ef-bv` send changes of the gradient. `worker="tiny"` is a preset, an
-    operator and its feedback in one word; `"auto"` measures in the first steps whether plain
-    all-reduce, bfloat16, `natural` or `natural:coder=rans` is fastest on this link, with
-    `allow_bias` also `tiny`, and goes on with that. `scheme` is `sharded` (every rank
-    averages a share), `star` (rank 0 does) or `gather` (everyone does). `policy` says which tensors
-    are compressed: patterns of names, `{"head.*": "exact"}`, or a function of name and shape; by
-    default one-dimensional and small tensors go exact. `nonfinite`: `propagate` NaN and infinity,
-    `skip` the step on all ranks (gradients are zeroed and `skipped` is True), or `raise` on all
-    ranks; memories never take them up. After `timeout` seconds without an answer from a rank, all
-    others raise `PeerError`.
-    """
-    if not isinstance(model, DistributedDataParallel):
-        raise SpecError(f"attach takes a DistributedDataParallel model, got {type(model).__name__}")
-    compression = Compression(
-        worker,
-        master,
-        feedback=feedback,
-        scheme=scheme,
-        policy=policy,
-        nonfinite=nonfinite,
-        seed=seed,
-        timeout=timeout,
-        threads=threads,
-        allow_bias=allow_bias,
-        names=model.module.named_parameters(),
-        process_group=model.process_group,
-    )
-    compression.start()
-    try:
-        model.register_comm_hook(compression, hook)
-    except Exception:  # the model has a hook already, on this rank and on all others
-        compression.close()
-        raise
-    return compression

@@ -60,6 +60,8 @@ def unpack(
     `DisagreementError` if the states belong elsewhere.
     """
     states = [saved] if isinstance(saved, Mapping) else list(saved)
+    if not states:
+        raise DisagreementError("there is no state to load")
     abouts = [_about(state) for state in states]
     first = abouts[0]
     if reshard:
@@ -101,11 +103,11 @@ def read(folder: str | Path, place: Place, reshard: bool) -> State | list[State]
             names = ", ".join(path.name for path in found) or "no such file"
             raise DisagreementError(f"{folder} has no {place.file}: there is {names}")
         return _read(Path(folder) / place.file)
-    worlds = sorted({path.stem.rpartition("-")[2] for path in found})
-    if len(worlds) != 1 or len(found) != int(worlds[0]):
+    all_ranks = [f"rank-{rank}-of-{len(found)}.safetensors" for rank in range(len(found))]
+    if not found or {path.name for path in found} != set(all_ranks):
         names = ", ".join(path.name for path in found) or "no file"
         raise DisagreementError(f"{folder} must hold every rank of one run, there is {names}")
-    return [_read(Path(folder) / f"rank-{r}-of-{worlds[0]}.safetensors") for r in range(len(found))]
+    return [_read(Path(folder) / name) for name in all_ranks]
 
 
 def _read(path: Path) -> State:

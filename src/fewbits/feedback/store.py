@@ -69,8 +69,10 @@ class Store:
             if well:
                 pair.swap()
             pair.written = False
-        # Every batch of the model has been bound by now, so nobody will ask for what is left.
-        self._loaded.clear()
+        # Every batch of the model has been bound by now, so nobody will ask for what is left. One
+        # rank alone reduces none: it keeps what it loaded until there are others.
+        if self._pairs:
+            self._loaded.clear()
 
     def arrays(self) -> dict[str, Array]:
         """Every memory by `side/parameter/chunk`, as copies."""
@@ -93,6 +95,13 @@ class Store:
             part = pair.now[:, place.start : place.start + place.count]
             part[...] = self._loaded.pop(key, 0)
             pair.written = False
+
+    def scale(self, factor: float) -> None:
+        """Multiply all memories."""
+        for pair in {id(pair): pair for pair, _ in self._pairs.values()}.values():
+            pair.now *= pair.now.dtype.type(factor)
+        for array in self._loaded.values():
+            array *= array.dtype.type(factor)
 
     @property
     def nbytes(self) -> int:

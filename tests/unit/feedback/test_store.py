@@ -124,6 +124,13 @@ def test_what_was_loaded_and_nobody_asked_for_is_dropped_with_the_step() -> None
     assert contents(store) == {"worker/a/0": [[5, 5, 5]]}
 
 
+def test_a_rank_alone_keeps_what_it_loaded_for_others_to_come() -> None:
+    store = Store()
+    store.load({"worker/a/0": np.float32([[5, 5, 5]])})
+    store.end_step(well=True)
+    assert contents(store) == {"worker/a/0": [[5, 5, 5]]}
+
+
 @pytest.mark.parametrize("shape", [(1, 4), (2, 3), (3,)])
 @pytest.mark.parametrize("first", ["load", "bind"])
 def test_a_memory_of_another_shape_is_refused(first: str, shape: tuple[int, ...]) -> None:
@@ -154,3 +161,14 @@ def test_bytes_count_both_copies_of_what_units_use() -> None:
     store.bind(WORKER, [B], 2, 100, FLOAT)
     store.bind(MASTER, [B], 1, 100, np.dtype(np.float64))
     assert store.nbytes == 2 * 2 * 2 * 4 + 2 * 1 * 2 * 8
+
+
+def test_scaling_reaches_what_is_bound_and_what_is_still_to_be_bound() -> None:
+    store = Store()
+    store.load({"worker/a/0": np.ones((1, 3), np.float32), "worker/b/0": np.ones((1, 2))})
+    store.bind("worker", [Place("a/0", 0, 3)], 1, 3, np.dtype(np.float32))
+    store.scale(0.5)
+    assert {key: array.tolist() for key, array in store.arrays().items()} == {
+        "worker/a/0": [[0.5, 0.5, 0.5]],
+        "worker/b/0": [[0.5, 0.5]],
+    }
