@@ -1,6 +1,7 @@
 """One setting after the other: links up, ranks through, links down, figures together."""
 
 import os
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -62,6 +63,7 @@ class Laboratory:
             "shaping": asdict(shaping) | {"text": str(shaping)},
             "machine": asdict(machine.this_machine()),
             "compute_seconds": seconds,
+            "copy_seconds": statistics.median(t for event in events for t in event["copies"]),
             "better_cast": better_cast,
             "contenders": rows,
         }

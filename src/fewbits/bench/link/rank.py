@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -68,7 +69,11 @@ def run(work: Work) -> None:
         _emit(work, {"event": "build", "contender": name})
         built.append(build(name, work.params, work.rank, work.patience))
     samples: dict[str, list[dict[str, Any]]] = {name: [] for name in work.contenders}
+    parameters = sum(p.numel() for p in built[0].model.parameters())
+    copies, source, target = [], torch.ones(parameters), torch.ones(parameters)
     for round_ in range(work.warm_up + work.repeats):
+        dist.barrier()
+        copies.append(_seconds(lambda: target.copy_(source)))
         # Every other round runs backwards, so that nobody always follows the same one.
         for contender in built if round_ % 2 == 0 else reversed(built):
             _emit(work, {"event": "step", "contender": contender.name})
@@ -83,9 +88,15 @@ def run(work: Work) -> None:
         }
         for contender in built
     }
-    parameters = sum(p.numel() for p in built[0].model.parameters())
     dist.barrier()  # nobody leaves while another needs it
-    _say({"event": "result", "parameters": parameters, "contenders": result})
+    copies = copies[work.warm_up :]
+    _say({"event": "result", "parameters": parameters, "copies": copies, "contenders": result})
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
 
 
 def _timed(contender: Any, interface: str) -> dict[str, Any]:
@@ -94,9 +105,9 @@ def _timed(contender: Any, interface: str) -> dict[str, Any]:
 
     dist.barrier()
     seen, spent = _sent_bytes(interface), contender.spent()
-    cpu, began = time.process_time(), time.perf_counter()
-    contender.step()
-    elapsed, cpu = time.perf_counter() - began, time.process_time() - cpu
+    cpu = time.process_time()
+    elapsed = _seconds(contender.step)
+    cpu = time.process_time() - cpu
     spent = contender.spent().since(spent)
     dist.barrier()
     seen = _sent_bytes(interface) - seen
