@@ -173,9 +173,14 @@ def _draw(folder: Path | None, results: Sequence[Result]) -> None:
     if folder is None:
         return
     by_link = sorted(results, key=lambda own: (own["rate_bits_per_second"] or 1e99, own["ranks"]))
-    panels = [steps.Panel(_title(own), [_bar(row) for row in own["contenders"]]) for own in by_link]
-    sizes = sorted({own["params"] for own in results})
-    head = f"A training step of {' and '.join(f'{size / 1e6:.3g} M' for size in sizes)} parameters"
+    one_size = len({own["params"] for own in results}) == 1
+    panels = []
+    for own in by_link:
+        size = "" if one_size else f", {own['params'] / 1e6:.3g} M parameters"
+        panels.append(steps.Panel(_title(own) + size, [_bar(row) for row in own["contenders"]]))
+    head = "Steps of data-parallel training on shaped links"
+    if one_size:
+        head += f", {results[0]['params'] / 1e6:.3g} M parameters"
     (folder / PLOT).write_text(steps.figure(head, panels), encoding="utf-8")
 
 

@@ -101,7 +101,7 @@ def _bar(bar: Bar, x: float, y: float, scale: float) -> str:
         note = f'<text class="soft" x="{x + 6:g}" y="{middle + 4:g}">{escape(_short(bar.note, 48))}'
         return f"<g>{name}</text>{note}<title>{escape(bar.note)}</title></text></g>"
     median, low, high = (scale * value for value in bar.seconds)
-    times = "" if bar.times_plain is None else f"  {bar.times_plain:.2f}×"
+    times = "" if bar.times_plain is None else f", {bar.times_plain:.2f}×"
     said = f"{bar.seconds[0]:.3g} s{times}"
     return (
         f"<g><title>{escape(bar.name)}: {said}</title>{name}</text>"
