@@ -215,7 +215,8 @@ def _print(own: Result, asked: Setting, *, first: bool) -> None:
             say(f"warning: {row['contender']}: the ranks' parameters differ")
     print(
         "step: the slowest rank's; x: times as fast; cast: "
-        f"{own['better_cast'] or 'none ran'}; MB: the busiest rank's interface, a step"
+        f"{own['better_cast'] or 'none ran'}; MB: the busiest rank's interface, a step",
+        flush=True,  # the next table may be minutes away
     )
 
 
