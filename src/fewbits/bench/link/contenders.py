@@ -70,8 +70,11 @@ class Contender(NamedTuple):
 def build(name: str, params: int, rank: int, timeout: float) -> Contender:
     """The contender; every rank must build all of them in the same order."""
     chained = names.kind(name) == names.CHAINED
-    # None is DDP's own choice.
-    model = DistributedDataParallel(_net(params), bucket_cap_mb=_ONE_BUCKET if chained else None)
+    model = DistributedDataParallel(
+        _net(params),
+        bucket_cap_mb=_ONE_BUCKET if chained else None,  # None is DDP's own choice
+        init_sync=False,  # all ranks draw the same: nothing to send over a slow link
+    )
     compression, warned = None, []
     if names.kind(name) == names.OURS:
         with warnings.catch_warnings(record=True) as caught:
