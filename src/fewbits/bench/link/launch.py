@@ -89,7 +89,7 @@ class _Rank:
     def last_line(self) -> str:
         """The last that it wrote to stderr."""
         lines = self._errors.read_text(errors="replace").splitlines()
-        return next((line.strip() for line in reversed(lines) if line.strip()), "no message")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
     def failure(self, contender: str | None) -> Exception:
         """What to raise for it."""
@@ -97,9 +97,9 @@ class _Rank:
         if code == rank.BAD_INPUT:
             return SpecError(f"{contender}: {last}" if contender else last)
         if code < 0:
-            name = signal.Signals(-code).name
-            return ContenderError(contender, f"rank {self.number} was ended by {name}: {last}")
-        return ContenderError(contender, f"rank {self.number} failed: {last}")
+            how = f"rank {self.number} was ended by {signal.Signals(-code).name}"
+            return ContenderError(contender, f"{how}: {last}" if last else how)
+        return ContenderError(contender, f"rank {self.number} failed: {last or 'no message'}")
 
 
 def _follow(ranks: Sequence[_Rank], patience: float, tick: Callable[[], None]) -> list[Event]:

@@ -14,6 +14,7 @@ they arrive. Names carry the process id, and nothing in the namespace of the cal
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -33,6 +34,7 @@ _BURST = 128_000  # bytes that may leave at once: twice the largest unsegmented 
 _BURST_SECONDS = 1e-3  # or as many as a timer that fires late must make up for
 _QUEUE = "50ms"  # of packets that wait for a link before some are dropped
 _NETEM_PACKETS = "100000"  # that may be under way: its default of 1000 is 15 ms of 100 Mbit/s
+_RELAY_START = 30.0  # seconds
 _LOSS_UNITS = 1_000_000
 _NAMESPACES = Path("/run/netns")
 
@@ -199,7 +201,9 @@ class Network:
         )
         assert self._relay.stdout is not None
         assert self._relay.stderr is not None
-        if self._relay.stdout.readline() != b"ready\n":
+        said, _, _ = select.select([self._relay.stdout], [], [], _RELAY_START)
+        if not said or self._relay.stdout.readline() != b"ready\n":
+            self._relay.kill()
             last = self._relay.stderr.read().decode(errors="replace").strip().rpartition("\n")[2]
             raise SpecError(f"the relay that delays packets did not start: {last}")
         for port in range(1, self.ranks + 1):

@@ -9,7 +9,6 @@ Standard library only: it starts in a tenth of a second.
 """
 
 import contextlib
-import fcntl
 import os
 import select
 import struct
@@ -35,6 +34,8 @@ def address(port: int) -> str:
 
 def opened(port: int) -> int:
     """A new TAP device's descriptor."""
+    import fcntl  # not on every system that imports this module
+
     device = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
     flags = _IFF_TAP | _IFF_NO_PI | _IFF_VNET_HDR
     fcntl.ioctl(device, _TUNSETIFF, struct.pack("16sH22x", TAP.format(port).encode(), flags))
