@@ -7,7 +7,6 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from fewbits.bench import machine
 from fewbits.bench.link import figures, names
 from fewbits.bench.link.launch import ContenderError, Event, launch
 from fewbits.bench.link.network import Network, Shaping
@@ -61,7 +60,7 @@ class Laboratory:
             "repeats": setting.repeats,
             "warm_up": setting.warm_up,
             "shaping": asdict(shaping) | {"text": str(shaping)},
-            "machine": asdict(machine.this_machine()),
+            "machine": events[0]["machine"],
             "compute_seconds": seconds,
             "copy_seconds": statistics.median(t for event in events for t in event["copies"]),
             "better_cast": better_cast,

@@ -55,6 +55,7 @@ def run(work: Work) -> None:
     import torch.distributed as dist
 
     from fewbits.bench.link.contenders import build
+    from fewbits.bench.machine import this_machine
 
     torch.set_num_threads(1)
     dist.init_process_group(
@@ -89,8 +90,15 @@ def run(work: Work) -> None:
         for contender in built
     }
     dist.barrier()  # nobody leaves while another needs it
-    copies = copies[work.warm_up :]
-    _say({"event": "result", "parameters": parameters, "copies": copies, "contenders": result})
+    _say(
+        {
+            "event": "result",
+            "parameters": parameters,
+            "machine": asdict(this_machine()),  # here, where torch is loaded already
+            "copies": copies[work.warm_up :],
+            "contenders": result,
+        }
+    )
 
 
 def _seconds(work: Callable[[], object]) -> float:
