@@ -63,6 +63,7 @@ class _Rank:
 
     def __init__(self, work: rank.Work, namespace: str, folder: Path) -> None:
         self.number, self._errors = work.rank, folder / f"rank-{work.rank}.stderr"
+        self.contender: str | None = None  # with whom it is busy
         with self._errors.open("wb") as errors:
             self.process = subprocess.Popen(
                 ["ip", "netns", "exec", namespace, *rank.command(work)],
@@ -91,9 +92,9 @@ class _Rank:
         lines = self._errors.read_text(errors="replace").splitlines()
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
-    def failure(self, contender: str | None) -> Exception:
+    def failure(self) -> Exception:
         """What to raise for it."""
-        code, last = self.process.wait(), self.last_line()
+        contender, code, last = self.contender, self.process.wait(), self.last_line()
         if code == rank.BAD_INPUT:
             return SpecError(f"{contender}: {last}" if contender else last)
         if code < 0:
@@ -107,33 +108,33 @@ def _follow(ranks: Sequence[_Rank], patience: float, tick: Callable[[], None]) -
     for own in ranks:
         threading.Thread(target=_read, args=(own, events), daemon=True).start()
     results: dict[int, Event] = {}
-    contender, heard = None, time.monotonic()
+    heard = time.monotonic()
     while len(results) < len(ranks):
         try:
             number, event = events.get(timeout=_POLL)
         except queue.Empty:
-            _check(ranks, contender)
+            _check(ranks)
             if time.monotonic() - heard > patience:
-                raise ContenderError(contender, f"no step ended within {patience:.0f} s") from None
+                why = f"no step ended within {patience:.0f} s"
+                raise ContenderError(ranks[0].contender, why) from None
             continue
         heard = time.monotonic()
         if event["event"] == "result":
             results[number] = event
-        else:
-            contender = event["contender"]
-        if event["event"] == "step":
+            continue
+        if event["event"] == "step" and number == 0:
             tick()
     return [results[own.number] for own in ranks]
 
 
-def _check(ranks: Sequence[_Rank], contender: str | None) -> None:
+def _check(ranks: Sequence[_Rank]) -> None:
     """Raise for the rank that failed first, as far as that can be told."""
     if not any(own.failed for own in ranks):
         return
     until = time.monotonic() + _GRACE
     while time.monotonic() < until and not all(own.failed for own in ranks):
         time.sleep(_POLL)
-    raise max((own for own in ranks if own.failed), key=lambda own: own.weight).failure(contender)
+    raise max((own for own in ranks if own.failed), key=lambda own: own.weight).failure()
 
 
 def _read(own: _Rank, events: "queue.SimpleQueue[tuple[int, Event]]") -> None:
@@ -144,4 +145,5 @@ def _read(own: _Rank, events: "queue.SimpleQueue[tuple[int, Event]]") -> None:
         except ValueError:
             continue  # not ours: some library's word on stdout
         if isinstance(event, dict) and "event" in event:
+            own.contender = event.get("contender", own.contender)
             events.put((own.number, event))

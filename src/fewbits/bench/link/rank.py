@@ -1,7 +1,7 @@
 """One rank, a program in its namespace: every contender's model in one process, taking turns.
 
-`python -m fewbits.bench.link.rank WORK` writes events to stdout, one JSON object a line. Rank 0
-says which contender is built or makes a step, so that one knows with whom a failure came.
+`python -m fewbits.bench.link.rank WORK` writes events to stdout, one JSON object a line: which
+contender is built or makes a step, so that one knows with whom a failure came, then the result.
 """
 
 import json
@@ -67,7 +67,7 @@ def run(work: Work) -> None:
     )
     built = []
     for name in work.contenders:
-        _emit(work, {"event": "build", "contender": name})
+        _say({"event": "build", "contender": name})
         built.append(build(name, work.params, work.rank, work.patience))
     samples: dict[str, list[dict[str, Any]]] = {name: [] for name in work.contenders}
     parameters = sum(p.numel() for p in built[0].model.parameters())
@@ -77,7 +77,7 @@ def run(work: Work) -> None:
         copies.append(_seconds(lambda: target.copy_(source)))
         # Every other round runs backwards, so that nobody always follows the same one.
         for contender in built if round_ % 2 == 0 else reversed(built):
-            _emit(work, {"event": "step", "contender": contender.name})
+            _say({"event": "step", "contender": contender.name})
             sample = _timed(contender, work.interface)
             if round_ >= work.warm_up:
                 samples[contender.name].append(sample)
@@ -136,11 +136,6 @@ def reason(error: BaseException) -> str:
 def command(work: Work) -> list[str]:
     """How the rank is started."""
     return [sys.executable, "-m", __name__, json.dumps(asdict(work))]
-
-
-def _emit(work: Work, event: dict[str, Any]) -> None:
-    if work.rank == 0:
-        _say(event)
 
 
 def _say(event: dict[str, Any]) -> None:
