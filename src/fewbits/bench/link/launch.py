@@ -50,7 +50,8 @@ def launch(
                     contenders=list(contenders),
                     patience=setting.patience,
                 )
-                started.append(_Rank(work, network.namespace(number), Path(folder)))
+                with undisturbed():  # else a process could start and nobody know of it
+                    started.append(_Rank(work, network.namespace(number), Path(folder)))
             return _follow(started, setting.patience, tick)
         finally:
             with undisturbed():

@@ -192,13 +192,14 @@ class Network:
         if not Path("/dev/net/tun").exists():
             raise SpecError("a delay needs netem or /dev/net/tun, and this kernel has neither")
         program = [sys.executable, "-I", relay.__file__, str(self.ranks), str(self.link.latency)]
-        self._relay = subprocess.Popen(
-            ["ip", "netns", "exec", self._hub, *program],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        with undisturbed():
+            self._relay = subprocess.Popen(
+                ["ip", "netns", "exec", self._hub, *program],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
         assert self._relay.stdout is not None
         assert self._relay.stderr is not None
         said, _, _ = select.select([self._relay.stdout], [], [], _RELAY_START)
@@ -229,13 +230,21 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Signals that would end the program wait until the block has ended."""
+    """Signals that would end the program take effect when the block has ended.
+
+    Handlers, not a mask: a signal that this thread blocks goes to another thread of the process,
+    and Python then runs the handler here all the same.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    wanted = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, wanted)
+    came: list[int] = []
+    wanted = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {own: signal.signal(own, lambda number, _: came.append(number)) for own in wanted}
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for own, handler in before.items():
+            signal.signal(own, signal.SIG_DFL if handler is None else handler)
+        if came:
+            signal.raise_signal(came[0])
