@@ -12,7 +12,7 @@ from fewbits.bench import codec
 from fewbits.bench.codec import Report, Row
 from fewbits.bench.jobs import ENCODE, HALF_CAST, MEMCPY, compress_name, decompress_name
 from fewbits.bench.timing import Plan
-from fewbits.cli import bench_coding
+from fewbits.cli import bench_coding, bench_link
 from fewbits.cli.console import Progress, Subcommands, add_command, count, print_json, table
 from fewbits.kernels.parallel import available_threads
 
@@ -34,6 +34,7 @@ def register(commands: Subcommands) -> None:
     suites = parser.add_subparsers(dest="suite", metavar="SUITE", required=True)
     _register_codec(suites)
     bench_coding.register(suites)
+    bench_link.register(suites)
 
 
 def _register_codec(suites: Subcommands) -> None:

@@ -1,0 +1,98 @@
+"""One setting after the other: links up, ranks through, links down, figures together."""
+
+import os
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from fewbits.bench.link import figures, names
+from fewbits.bench.link.launch import ContenderError, Event, launch
+from fewbits.bench.link.network import Network, Shaping
+from fewbits.bench.link.setting import Setting
+from fewbits.train import references
+
+MEASURED = "measured"
+
+Result = dict[str, Any]
+
+
+class Laboratory:
+    """Measures settings; a hook of torch's that fails once is not tried again."""
+
+    def __init__(self, contenders: Sequence[str]) -> None:
+        self.contenders = list(contenders)
+        self._failed: dict[str, str] = {}
+
+    def measure(self, setting: Setting, tick: Callable[[], None]) -> Result:
+        """The result of one setting, `tick` at each step; a failing rank raises `PeerError`."""
+        started, load = datetime.now(UTC), os.getloadavg()
+        while True:
+            running = [name for name in self.contenders if name not in self._failed]
+            try:
+                with Network(setting.ranks, setting.link) as network:
+                    events = launch(network, setting, running, tick)
+            except ContenderError as error:
+                # Torch's chained hooks do not all work on gloo, and some take the process along.
+                if error.contender is None or names.kind(error.contender) != names.CHAINED:
+                    raise
+                self._failed[error.contender] = error.reason
+                continue
+            about = {
+                "started": started.isoformat(timespec="seconds"),
+                "load_average": round(load[0], 2),
+            }
+            return about | self._together(setting, network.shaping, events)
+
+    def _together(self, setting: Setting, shaping: Shaping, events: list[Event]) -> Result:
+        rows = [self._row(name, events) for name in self.contenders]
+        better_cast = compare(rows)
+        compute = next((row for row in rows if row["contender"] == names.COMPUTE), None)
+        seconds = compute["step_seconds"]["median"] if compute else None
+        return {
+            "params": events[0]["parameters"],
+            "params_asked": setting.params,
+            "ranks": setting.ranks,
+            "rate_bits_per_second": setting.link.rate,
+            "latency_seconds": setting.link.latency,
+            "loss": setting.link.loss,
+            "repeats": setting.repeats,
+            "warm_up": setting.warm_up,
+            "shaping": asdict(shaping) | {"text": str(shaping)},
+            "machine": events[0]["machine"],
+            "compute_seconds": seconds,
+            "copy_seconds": statistics.median(t for event in events for t in event["copies"]),
+            "better_cast": better_cast,
+            "contenders": rows,
+        }
+
+    def _row(self, name: str, events: list[Event]) -> Result:
+        row: Result = {"contender": name, "kind": names.kind(name), "status": MEASURED}
+        if name in self._failed:
+            return row | {"status": self._failed[name]}
+        row |= figures.of_contender([event["contenders"][name] for event in events])
+        if row["kind"] != names.OURS:
+            row |= dict.fromkeys(("codec_seconds", "codec_cpu_seconds", "wire_seconds"))
+            row["reported_bytes"] = None
+        if name == names.COMPUTE:  # ranks that do not talk must differ
+            row |= {"replicas_agree": None, "parameters_sha256": None}
+        return row
+
+
+def compare(rows: Sequence[Result]) -> str | None:
+    """Write into every row how many times as fast as plain and the better cast; name that cast."""
+    measured = [row for row in rows if row["status"] == MEASURED]
+    plain = next((row for row in measured if row["contender"] == references.NONE), None)
+    casts = [row for row in measured if row["contender"] in names.CASTS]
+    cast = min(casts, key=_median, default=None)
+    for row in measured:
+        for key, base in (("times_plain", plain), ("times_cast", cast)):
+            row[key] = None
+            if base is not None and row["contender"] != names.COMPUTE:
+                row[key] = figures.ratio(base["samples"], row["samples"])._asdict()
+    return cast["contender"] if cast else None
+
+
+def _median(row: Result) -> float:
+    return float(row["step_seconds"]["median"])

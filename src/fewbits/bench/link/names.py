@@ -1,0 +1,47 @@
+"""Contenders' names; whatever is not plain DDP or torch's is a spec of ours."""
+
+from collections.abc import Sequence
+
+from fewbits.errors import SpecError
+from fewbits.train import references
+
+COMPUTE = "compute"
+QUANTIZATION = "quantization-hook"
+PLAIN, HOOK, CHAINED, OURS, SILENT = "plain", "torch", "torch, one bucket", "fewbits", "silent"
+CASTS = (references.FP16, "bfloat16", "float16")
+DEFAULT = (
+    references.NONE,
+    references.FP16,
+    "bfloat16",
+    "float16",
+    "powersgd:rank=1",
+    "powersgd:rank=4",
+    QUANTIZATION,
+    "natural",
+    "natural:coder=rans",
+    "tiny",
+    COMPUTE,
+)
+
+
+def kind(name: str) -> str:
+    """What a contender is; a malformed rank of PowerSGD raises `SpecError`."""
+    if name == COMPUTE:
+        return SILENT
+    if name == QUANTIZATION:
+        return CHAINED
+    if not references.is_reference(name):
+        return OURS
+    if name == references.NONE:
+        return PLAIN
+    return HOOK if name == references.FP16 else CHAINED
+
+
+def chosen(names: Sequence[str]) -> list[str]:
+    """The names in order, each once, and what the others are measured by: plain and compute."""
+    found = list(dict.fromkeys((references.NONE, *names, COMPUTE)))
+    for name in found:
+        if not name.strip():
+            raise SpecError("a contender needs a name")
+        kind(name)
+    return sorted(found, key=lambda name: name == COMPUTE)
