@@ -40,7 +40,7 @@ def test_unbiased_operators_go_both_ways(worker: str) -> None:
 
 def test_casts_are_not_worth_a_warning() -> None:
     with warnings.catch_warnings(action="error"):
-        ddp.Compression("bfloat16")
+        assert ddp.Compression("bfloat16").planner.master.spec == "bfloat16"
 
 
 def test_what_no_large_tensor_can_have_is_refused_at_once() -> None:

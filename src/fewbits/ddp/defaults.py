@@ -18,7 +18,7 @@ def master(worker: Operator, master: str | Operator | None, *, corrected: bool) 
     """The operator of the way back."""
     if master is not None:
         return operator(master)
-    if corrected or worker.guarantee(CHUNK).unbiased:
+    if corrected or not _is_biased(worker):
         return worker
     coded = any(section.varies for section in worker.layout(CHUNK, FLOAT32))
     return operator("natural:coder=rans" if coded else "natural")
@@ -37,10 +37,14 @@ def policy(policy: Policy | Mapping[str, str | Operator] | None) -> Policy:
 
 def warn_of_bias(worker: Operator) -> None:
     """Say once that nothing corrects a biased operator, and what would."""
-    guarantee = worker.guarantee(CHUNK)  # the fewer values, the less some operators lose
-    if not guarantee.unbiased and guarantee.error > NEGLIGIBLE_BIAS:
+    if _is_biased(worker):
         warnings.warn(
             f"{worker} is biased and nothing corrects it: training may stall short of the optimum; "
             "pass feedback='ef14', or use an unbiased operator such as 'natural'",
             stacklevel=4,
         )
+
+
+def _is_biased(worker: Operator) -> bool:
+    guarantee = worker.guarantee(CHUNK)  # the fewer values, the less some operators lose
+    return not guarantee.unbiased and guarantee.error > NEGLIGIBLE_BIAS

@@ -36,7 +36,7 @@ def attach(
     """Compress a DDP model's gradients; every rank must call this with the same arguments.
 
     `worker` compresses each rank's gradient, `master` the mean that is sent back: by default the
-    same operator if it is unbiased or there is feedback, else `natural`, entropy coded if that
+    same operator if it is unbiased, a cast, or there is feedback, else `natural`, entropy coded if that
     operator is; `"identity"` for one direction only. `feedback` gives both directions a memory,
     without which biased operators do not converge: `ef14` adds what was lost to the next gradient,
     `ef21`, `diana` and `ef-bv` send changes of the gradient. `worker="tiny"` is a preset, an
