@@ -36,15 +36,15 @@ def attach(
     """Compress a DDP model's gradients; every rank must call this with the same arguments.
 
     `worker` compresses each rank's gradient, `master` the mean that is sent back: by default the
-    same operator if it is unbiased, a cast, or there is feedback, else `natural`, entropy coded if that
-    operator is; `"identity"` for one direction only. `feedback` gives both directions a memory,
-    without which biased operators do not converge: `ef14` adds what was lost to the next gradient,
-    `ef21`, `diana` and `ef-bv` send changes of the gradient. `worker="tiny"` is a preset, an
-    operator and its feedback in one word; `"auto"` measures in the first steps whether plain
+    same operator if it is unbiased, a cast, or there is feedback, else `natural`, entropy coded if
+    that operator is; `"identity"` for one direction only. `feedback` gives both directions a
+    memory, without which biased operators do not converge: `ef14` adds what was lost to the next
+    gradient, `ef21`, `diana` and `ef-bv` send changes of the gradient. `worker="tiny"` is a preset,
+    an operator and its feedback in one word; `"auto"` measures in the first steps whether plain
     all-reduce, bfloat16, `natural` or `natural:coder=rans` is fastest on this link, with
-    `allow_bias` also `tiny`, and goes on with that. `scheme` is `sharded` (every rank
-    averages a share), `star` (rank 0 does) or `gather` (everyone does). `policy` says which tensors
-    are compressed: patterns of names, `{"head.*": "exact"}`, or a function of name and shape; by
+    `allow_bias` also `tiny`, and goes on with that. `scheme` is `sharded` (every rank averages a
+    share), `star` (rank 0 does) or `gather` (everyone does). `policy` says which tensors are
+    compressed: patterns of names, `{"head.*": "exact"}`, or a function of name and shape; by
     default one-dimensional and small tensors go exact. `nonfinite`: `propagate` NaN and infinity,
     `skip` the step on all ranks (gradients are zeroed and `skipped` is True), or `raise` on all
     ranks; memories never take them up. After `timeout` seconds without an answer from a rank, all
