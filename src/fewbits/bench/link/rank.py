@@ -19,6 +19,9 @@ from fewbits.errors import SpecError
 BAD_INPUT, FAILED = 2, 1
 
 
+_MOST_STEPS = 100  # in which a contender must settle
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """What the laboratory tells a rank."""
@@ -72,15 +75,15 @@ def run(work: Work) -> None:
     samples: dict[str, list[dict[str, Any]]] = {name: [] for name in work.contenders}
     parameters = sum(p.numel() for p in built[0].model.parameters())
     copies, source, target = [], torch.ones(parameters), torch.ones(parameters)
-    for round_ in range(work.warm_up + work.repeats):
+    for contender in built:
+        _warm_up(contender, work)
+    for round_ in range(work.repeats):
         dist.barrier()
         copies.append(_seconds(lambda: target.copy_(source)))
         # Every other round runs backwards, so that nobody always follows the same one.
         for contender in built if round_ % 2 == 0 else reversed(built):
             _say({"event": "step", "contender": contender.name})
-            sample = _timed(contender, work.interface)
-            if round_ >= work.warm_up:
-                samples[contender.name].append(sample)
+            samples[contender.name].append(_timed(contender, work.interface))
     result = {
         contender.name: {
             "samples": samples[contender.name],
@@ -95,10 +98,21 @@ def run(work: Work) -> None:
             "event": "result",
             "parameters": parameters,
             "machine": asdict(this_machine()),  # here, where torch is loaded already
-            "copies": copies[work.warm_up :],
+            "copies": copies,
             "contenders": result,
         }
     )
+
+
+def _warm_up(contender: Any, work: Work) -> None:
+    """Steps until everything has settled; `auto` needs as many as it takes to decide."""
+    for number in range(_MOST_STEPS):
+        compression = contender.compression
+        undecided = compression is not None and compression.report().trying is not None
+        if number >= work.warm_up and not undecided:
+            return
+        _say({"event": "step", "contender": contender.name})
+        contender.step()
 
 
 def _seconds(work: Callable[[], object]) -> float:
