@@ -17,6 +17,7 @@ from fewbits.core.operator import Parts
 from fewbits.core.vector import Vector
 from fewbits.ddp import compression
 from fewbits.ddp.pipeline import Job, Pipeline
+from fewbits.ddp.reducer import Compressed
 from fewbits.kernels.formats import Format
 from fewbits.kernels.native import Tally
 from fewbits.links.torch_comm import TorchComm
@@ -99,7 +100,7 @@ def _prepare(world: World, state: ddp.Compression, place: str, deed: str) -> Non
     elif place == "encode":
         _before(Batch, "encode", now)
     elif place == "prepare":
-        _before(ddp.Compression, "_pieces", now)
+        _before(Compressed, "_pieces", now)
     elif place == "commit":
         _before(compression, "commit", now)
     elif deed == "damage":

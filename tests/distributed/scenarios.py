@@ -401,7 +401,12 @@ def audited(world: World, *, scheme: str) -> None:
             inside.append(event)
 
     calls = [0]
-    decoders = (Batch, "decode"), (Summation, "run"), (Summation, "relay"), (header, "exchange")
+    decoders = (
+        (Batch, "decode"),
+        (Summation, "run"),
+        (Summation, "relay"),
+        (header.Header, "decode"),
+    )
     for owner, name in decoders:
         _watch(owner, name, decoding, calls)
     sys.addaudithook(listen)
