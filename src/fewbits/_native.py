@@ -176,7 +176,7 @@ def address(array: Array) -> int:
     """The address of a contiguous array's first byte."""
     if not array.flags.c_contiguous:
         raise RuntimeError("native code was given memory that is not contiguous")
-    return int(array.__array_interface__["data"][0])
+    return int(array.ctypes.data)
 
 
 def key_words(key: bytes) -> Any:

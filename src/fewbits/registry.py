@@ -101,6 +101,12 @@ def offered(cls: type[Named], d: int) -> list[str]:
     return [spec + after for spec in (cls.name, *others) if _suits(spec + after, d)]
 
 
+def all_offered(d: int) -> list[str]:
+    """What is offered of every operator and stage, by name."""
+    classes = sorted({**known().by_name, **known().stages}.items())
+    return [spec for _, cls in classes for spec in offered(cls, d)]
+
+
 def _suits(spec: str, d: int) -> bool:
     try:
         operator(spec).layout(d, FLOAT32)

@@ -1,10 +1,10 @@
 """The processes that `launch` starts: a template that forks ranks, and a rank's life.
 
-An order is a line of JSON that names a scenario of `scenarios` or `faults`, its arguments, a rank,
-a world size and a folder. The rank writes what it has to say to a file there and then leaves as any
-program would, by the end of its main function or by the exception that left the scenario. One that
-is in a hurry skips the interpreter's end, which takes longer than most scenarios; after an error it
-stays alive until all have spoken, so that nobody is woken by its end.
+An order is a line of JSON that names a scenario of `scenarios`, `faults` or `memories`, its
+arguments, a rank, a world size and a folder. The rank writes what it has to say to a file there and
+then leaves as any program would, by the end of its main function or by the exception that left the
+scenario. One that is in a hurry skips the interpreter's end, which takes longer than most
+scenarios; after an error it stays alive until all have spoken, so that nobody is woken by its end.
 """
 
 import ctypes
@@ -69,10 +69,11 @@ class World:
 def live(order: dict[str, Any]) -> None:
     """A rank's life."""
     import faults
+    import memories
     import scenarios
 
     world = World(order["rank"], order["world"], Path(order["folder"]))
-    known = scenarios.SCENARIOS | faults.SCENARIOS
+    known = scenarios.SCENARIOS | faults.SCENARIOS | memories.SCENARIOS
     faulthandler.dump_traceback_later(order["deadline"] - 2)  # says where a rank hangs
     said: dict[str, Any] = {"result": world.result}
     try:

@@ -16,11 +16,7 @@ from fewbits.cli import bounds
 from fewbits.errors import SpecError
 
 COMMAND = [sys.executable, "-m", "fewbits.cli", "bounds"]
-SPECS = [
-    spec
-    for cls in [*registry.known().by_name.values(), *registry.known().stages.values()]
-    for spec in registry.offered(cls, 4096)
-]
+SPECS = [*registry.all_offered(4096), *registry.known().aliases]
 
 
 def bounds_command(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:

@@ -4,11 +4,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fewbits import lab
 from fewbits.cli import main
+from fewbits.lab import store
 
 
 def command(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -44,6 +46,25 @@ def test_run_writes_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert page.count("data:image/png;base64,") == 2
 
 
+def test_an_interrupted_run_says_so_and_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["lab", "run", "nc-table1", "nc-table8", "--out", str(tmp_path)]
+    real = store.obtain
+
+    def obtain(experiment: lab.Experiment[Any], *rest: Any, **named: Any) -> store.Result:
+        if experiment.name == "nc-table8":
+            raise KeyboardInterrupt
+        return real(experiment, *rest, **named)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "obtain", obtain)
+        assert main(words) == 130
+    assert "interrupted: 1 of 2 results are in" in capsys.readouterr().err
+    assert main([*words, "--json"]) == 0
+    assert [one["computed"] for one in json.loads(capsys.readouterr().out)] == [False, True]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -51,6 +72,12 @@ def test_run_writes_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (["run", "nc-table1"], "--out"),
         ([], "list|run|all"),
         (["run", "nc-table1", "--out", __file__], "must be a folder"),
+        (["run", "nc-table1", "--out", f"{__file__}/deeper"], "not a directory"),
+        (["run", "nc-table1", "--out", ""], "--out must name a folder"),
+        (["run", "comparison", "--out", "x", "--seed", "-1"], "--seed: expected a whole number"),
+        (["run", "comparison", "--out", "x", "--seed", "1e99"], "--seed: expected a whole number"),
+        (["run", "comparison", "--out", "x", "--seed", "9999999999"], "from 0 to 2147483647"),
+        (["all", "--quck", "--out", "x"], "unrecognized arguments: --quck"),
     ],
 )
 def test_nonsense_is_refused_in_one_line(

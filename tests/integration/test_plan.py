@@ -1,6 +1,7 @@
 """`fewbits plan` as a user meets it: a ranking, a verdict, and one line about nonsense."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -53,6 +54,9 @@ def plan(
 def test_a_slow_link_gets_an_operator_and_a_fast_one_none(given: Path) -> None:
     slow = json.loads(plan("--json", "--speeds", given).stdout)
     assert slow["compress"]
+    assert "measured" not in slow  # they were given
+    assert set(slow["given"]) == set(SPEEDS)
+    assert slow["modelled"].startswith("step times")
     assert slow["verdict"].startswith(f"verdict: {slow['operators'][0]['spec']}: the same accuracy")
     fast = json.loads(plan("--json", "--speeds", given, bandwidth="400Gbit").stdout)
     assert not fast["compress"]
@@ -107,7 +111,15 @@ def test_speeds_are_measured_once_and_then_answers_are_quick(tmp_path: Path) -> 
         ({"workers": "0"}, "--workers: expected a whole number from 1 on, got '0'"),
         ({"params": "1.5"}, "--params: expected a whole number"),
         ({"latency": "5"}, "--latency: expected a time such as 5ms"),
-        ({"compute": "-1s"}, "--compute"),
+        ({"compute": "-1s"}, "--compute: a time must not be negative, got '-1s'"),
+        ({"latency": "-5ms"}, "--latency: a time must not be negative, got '-5ms'"),
+        ({"bandwidth": "-.5Gbit"}, "--bandwidth: a bandwidth must be above 0"),
+        ({"bandwidth": "1e-300bit"}, "--bandwidth: '1e-300bit' is too small"),
+        ({"bandwidth": "1e300bit"}, "--bandwidth: '1e300bit' is too large"),
+        ({"params": "1e308"}, "--params: '1e308' is too large"),
+        ({"workers": "1e30"}, "--workers: '1e30' is too large"),
+        ({"workers": ""}, "--workers: expected a whole number such as 8"),
+        ({"compute": "1e300s"}, "--compute: '1e300s' is too large"),
         ({"overlap": "2"}, "--overlap: expected a number from 0 to 1, got '2'"),
         ({"noise": "loud"}, "--noise: expected a number from 0 to inf, got 'loud'"),
         ({"scheme": "ring"}, "invalid choice"),
@@ -120,6 +132,34 @@ def test_nonsense_is_refused_in_one_line(changed: dict[str, str], words: str) ->
     assert line.startswith("fewbits: ")
     assert words in line
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{", "line 1"),
+        ("[]", "it holds a list"),
+        ('{"natural": 3}', "must map specs"),
+        ('{"natural": {"bits_per_value": 9}}', "encode_values_per_second"),
+        ('{"natural": {"bits_per_value": Infinity}}', "Infinity is no number of JSON"),
+    ],
+)
+def test_a_file_of_speeds_that_is_none_is_refused(tmp_path: Path, content: str, words: str) -> None:
+    path = tmp_path / "speeds.json"
+    path.write_text(content)
+    (line,) = plan("--json", "--speeds", path, code=2).stderr.splitlines()
+    assert words in line
+
+
+def test_the_largest_numbers_are_planned_for(given: Path) -> None:
+    """Everything at its end at once: reports hold numbers, and JSON has no infinity."""
+    report = json.loads(
+        plan(
+            "--json", "--speeds", given, "--scheme", "star", params="1e15", workers="1e15",
+            bandwidth="1bit", latency="1e9s", compute="1e9s",
+        ).stdout
+    )  # fmt: skip
+    assert all(math.isfinite(row["step_seconds"]) for row in report["operators"])
 
 
 def test_what_is_missing_or_unknown_is_named(given: Path) -> None:

@@ -55,7 +55,9 @@ def kept(
 def given(path: Path, specs: Sequence[str]) -> dict[str, Codec]:
     """Speeds from a file of the user's; every spec must be in it."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
+        if not isinstance(content, dict):
+            raise TypeError(f"it holds a {type(content).__name__}")  # noqa: TRY301 - one message
         found = {registry.operator(spec).spec: _codec(own) for spec, own in content.items()}
     except (UnicodeDecodeError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise SpecError(
@@ -106,6 +108,11 @@ def _write(path: Path, found: dict[str, Codec]) -> None:
         with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
             json.dump(content, file)
         Path(file.name).replace(path)
+
+
+def _refuse(constant: str) -> float:
+    """JSON has no infinity and no NaN; Python reads them, and could not write a report of them."""
+    raise ValueError(f"{constant} is no number of JSON")
 
 
 def _codec(own: dict[str, Any]) -> Codec:

@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import os
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ __all__ = ["main"]
 BAD_INPUT = 2
 INTERRUPTED = 130  # what shells report for Ctrl-C
 BROKEN_PIPE = 141  # and for a reader that has gone
+_NEGATIVE = re.compile(r"-\.?\d")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     parser = _parser()
     try:
-        options, rest = parser.parse_known_args(bench.with_suite(arguments))
+        options, rest = parser.parse_known_args(_with_values(bench.with_suite(arguments)))
         _place(rest, options, parser)
     except SystemExit as done:  # --help and --version
         return int(done.code or 0)
@@ -56,6 +58,18 @@ def _run(arguments: list[str]) -> int:
         return BAD_INPUT
     options.run(options)
     return 0
+
+
+def _with_values(arguments: list[str]) -> list[str]:
+    """`--latency -5ms` as one word: argparse takes `-5ms` for an option and misses a value."""
+    found: list[str] = []
+    for word in arguments:
+        before = found[-1] if found else ""
+        if _NEGATIVE.match(word) and before.startswith("--") and "=" not in before:
+            found[-1] = f"{before}={word}"
+        else:
+            found.append(word)
+    return found
 
 
 def _place(rest: list[str], options: argparse.Namespace, parser: Parser) -> None:

@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> None:
     if options.plot is not None and not options.plot.endswith(".svg"):
         raise SpecError(f"--plot writes SVG: expected a name that ends in .svg, got {options.plot}")
     x = np.random.default_rng(_SEED).standard_normal(options.values, np.float32)
-    specs = options.specs or _all_specs(options.values)
+    specs = options.specs or registry.all_offered(options.values)
     rows = []
     with Progress("measuring", len(specs)) as progress:
         for spec in specs:
@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> None:
         f"measured: bits (whole frame) and error |C(x)-x|²/|x|², {options.values:,} Gaussian values"
     )
     print("computed: least bits, ½ log₂ 1/α, with α = error, or error/(1+error) where unbiased:")
-    print("          no operator has fewer for every vector; on this one it is the limit as well")
+    print("          none has fewer in its worst case, nor on average over Gaussian vectors")
 
 
 def measured(spec: str, x: npt.NDArray[np.float32]) -> Row:
@@ -102,12 +102,6 @@ def limit(error: float, bits: float, *, unbiased: bool) -> tuple[float | None, f
         return None, None
     product = information.uncertainty_product(alpha, bits, 1)
     return information.uncertainty_bits(alpha, 1), product if product < math.inf else None
-
-
-def _all_specs(d: int) -> list[str]:
-    known = registry.known()
-    classes = sorted({**known.by_name, **known.stages}.items())
-    return [spec for _, cls in classes for spec in registry.offered(cls, d)]
 
 
 def _table(rows: list[Row]) -> str:

@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from fewbits import lab
-from fewbits.cli.console import Progress, Subcommands, add_command, print_json, table
+from fewbits.cli.console import Progress, Subcommands, add_command, print_json, say, table
+from fewbits.errors import SpecError
 from fewbits.lab import page, store
 from fewbits.lab.printed import Comparison, departures
 
 _STEPS = 1000  # of the progress bar
+_SEEDS = 2**31
 
 
 def register(commands: Subcommands) -> None:
@@ -39,9 +41,22 @@ def register(commands: Subcommands) -> None:
     )
     for verb in (run, every):
         verb.add_argument("--out", required=True, metavar="DIR", help="the folder of results")
-        verb.add_argument("--seed", type=int, default=lab.Settings().seed, help="default: 7")
+        verb.add_argument("--seed", type=_seed, default=lab.Settings().seed, help="default: 7")
         verb.add_argument("--quick", action="store_true", help="fewer repetitions, rougher figures")
         verb.add_argument("--force", action="store_true", help="compute finished results again")
+
+
+def _seed(text: str) -> int:
+    """A seed that every generator takes, also with a step's number beside it."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value < _SEEDS:
+        raise argparse.ArgumentTypeError(
+            f"expected a whole number from 0 to {_SEEDS - 1}, got {text!r}"
+        )
+    return value
 
 
 def run_list(options: argparse.Namespace) -> None:
@@ -64,25 +79,42 @@ def run_all(options: argparse.Namespace) -> None:
 
 
 def _run(chosen: list[lab.Experiment[Any]], options: argparse.Namespace) -> None:
+    if not options.out:
+        raise SpecError("--out must name a folder, got ''")
     folder, settings = Path(options.out), lab.Settings(options.seed, options.quick)
     store.check_ready(folder)
-    results = {}
-    for number, experiment in enumerate(chosen, 1):
-        label = f"{experiment.name} ({number} of {len(chosen)})"
-        with Progress(label, _STEPS) as progress:
-            results[experiment.name] = store.obtain(
-                experiment,
-                settings,
-                folder,
-                force=options.force,
-                tick=lambda part, bar=progress: bar.show(round(part * _STEPS)),  # type: ignore[misc]
-            )
+    results: dict[str, store.Result] = {}
+    try:
+        _obtain(chosen, settings, options, results)
+    except KeyboardInterrupt:
+        say(f"interrupted: {len(results)} of {len(chosen)} results are in {folder}; "
+            "the same command without --force goes on")  # fmt: skip
+        raise
     _write_page(results, settings, folder)
     if options.json:
         print_json([_summary(result) for result in results.values()])
     else:
         print(_table(list(results.values())))
         print(f"wrote {folder / 'index.html'}")
+
+
+def _obtain(
+    chosen: list[lab.Experiment[Any]],
+    settings: lab.Settings,
+    options: argparse.Namespace,
+    results: dict[str, store.Result],
+) -> None:
+    """Add one result after another to `results`, which keeps them where this is interrupted."""
+    for number, experiment in enumerate(chosen, 1):
+        label = f"{experiment.name} ({number} of {len(chosen)})"
+        with Progress(label, _STEPS) as progress:
+            results[experiment.name] = store.obtain(
+                experiment,
+                settings,
+                Path(options.out),
+                force=options.force,
+                tick=lambda part, bar=progress: bar.show(round(part * _STEPS)),  # type: ignore[misc]
+            )
 
 
 def _write_page(results: dict[str, store.Result], settings: lab.Settings, folder: Path) -> None:

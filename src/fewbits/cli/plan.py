@@ -29,6 +29,7 @@ SPECS = (
     "top-k:fraction=0.01|natural",
     "rand-k:fraction=0.1|natural",
 )
+MODELLED = "step times (docs/theory.md); iterations by Theorem 9, worst case over vectors"
 
 
 def register(commands: Subcommands) -> None:
@@ -85,7 +86,7 @@ def run(options: argparse.Namespace) -> None:
     print()
     print(verdict(rows, setting))
     print(_source(options))
-    print("modelled: step times (docs/theory.md); iterations by Theorem 9, worst case over vectors")
+    print(f"modelled: {MODELLED}")
     if any(not row.unbiased for row in rows):
         print("* biased: iterations hold where gradients agree; otherwise use error feedback")
 
@@ -192,7 +193,10 @@ def _report(
             "scheme": options.scheme,
             "noise": _finite(setting.noise),
         },
-        "measured": {spec: asdict(own) for spec, own in costs.items()},
+        "given" if options.speeds is not None else "measured": {
+            spec: asdict(own) for spec, own in costs.items()
+        },
+        "modelled": MODELLED,
         "plain_step_seconds": setting.plain.total_seconds,
         "operators": [
             {

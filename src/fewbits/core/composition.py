@@ -8,8 +8,10 @@ Reference: Horváth et al., *Natural Compression for Distributed Deep Learning* 
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fewbits import _native
 from fewbits.core.guarantee import Guarantee
@@ -79,19 +81,32 @@ class Composed(Operator):
         return Written(met, (*(part.size for part in into[:at]), *sizes))
 
     def decode(self, parts: Parts, out: Vector, *, threads: int = 1) -> Tally:
-        counts = self._sizes(out.count)
-        vectors = [out] + [
-            Vector(np.empty(count, out.format.bits), out.format) for count in counts[1:]
-        ]
-        starts = [0]
-        for stage, count in zip(self.before, counts, strict=False):
-            starts.append(starts[-1] + len(stage.layout(count, out.format)))
-        tally = last = self.last.decode(parts[starts[-1] :], vectors[-1], threads=threads)
-        for number in reversed(range(len(self.before))):
-            side = parts[starts[number] : starts[number + 1]]
-            target, source = vectors[number], vectors[number + 1]
-            tally = self.before[number].join(side, source, target, threads=threads)
+        side, reduced, last = self._reduced(parts, out.count, out.format, threads)
+        tally = self.before[0].join(side, reduced, out, threads=threads)
         return tally._replace(escaped=last.escaped)
+
+    def accumulate(
+        self, parts: Parts, format: Format, totals: npt.NDArray[Any], *, threads: int = 1
+    ) -> Tally:
+        side, reduced, last = self._reduced(parts, totals.size, format, threads)
+        tally = self.before[0].accumulate(side, reduced, totals)
+        return tally._replace(escaped=last.escaped)
+
+    def _reduced(
+        self, parts: Parts, d: int, format: Format, threads: int
+    ) -> tuple[Parts, Vector, Tally]:
+        """The first stage's side sections and what it handed on; what the operator met."""
+        counts, starts = self._sizes(d), [0]
+        for stage, count in zip(self.before, counts, strict=False):
+            starts.append(starts[-1] + len(stage.layout(count, format)))
+        vector = Vector(np.empty(counts[-1], format.bits), format)
+        last = self.last.decode(parts[starts[-1] :], vector, threads=threads)
+        for number in reversed(range(1, len(self.before))):
+            joined = Vector(np.empty(counts[number], format.bits), format)
+            side = parts[starts[number] : starts[number + 1]]
+            self.before[number].join(side, vector, joined, threads=threads)
+            vector = joined
+        return parts[: starts[1]], vector, last
 
     def guarantee(self, d: int, format: Format = FLOAT32) -> Guarantee:
         counts = self._sizes(d)

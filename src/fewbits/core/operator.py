@@ -9,9 +9,8 @@ import numpy.typing as npt
 
 from fewbits.core.guarantee import Guarantee
 from fewbits.core.named import Named
-from fewbits.core.vector import Vector
+from fewbits.core.vector import Vector, wide
 from fewbits.kernels.formats import FLOAT32, Format
-from fewbits.kernels.reference import to_float64
 from fewbits.kernels.units import Tally
 from fewbits.rng import Rng
 from fewbits.wire import frame as wire
@@ -58,7 +57,8 @@ class Operator(Named):
         """Add the decoded vector to `totals`, float64 for float64 and float32 for the others."""
         scratch = Vector(np.empty(totals.size, format.bits), format)
         tally = self.decode(parts, scratch, threads=threads)
-        totals += to_float64(scratch.bits, format).astype(totals.dtype)
+        with np.errstate(all="ignore"):  # NaN and infinity are the caller's to judge
+            totals += wide(scratch)
         return tally
 
     def native(self, format: Format) -> tuple[int, int] | None:

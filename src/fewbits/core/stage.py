@@ -2,13 +2,17 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from fewbits.core.guarantee import Guarantee
 from fewbits.core.named import Named
 from fewbits.core.operator import Parts
-from fewbits.core.vector import Vector
+from fewbits.core.vector import Vector, wide
 from fewbits.errors import SpecError
+from fewbits.kernels import reference
 from fewbits.kernels.formats import Format
 from fewbits.kernels.units import Tally
 from fewbits.rng import Rng
@@ -50,9 +54,31 @@ class Stage(Named):
     def join(self, parts: Parts, reduced: Vector, out: Vector, *, threads: int = 1) -> Tally:
         """The way back; `DecodeError` for side sections that `split` cannot have written."""
 
+    def accumulate(self, parts: Parts, reduced: Vector, totals: npt.NDArray[Any]) -> Tally:
+        """`join`, added to `totals`."""
+        joined = Vector(np.empty(totals.size, reduced.format.bits), reduced.format)
+        tally = self.join(parts, reduced, joined)
+        with np.errstate(all="ignore"):  # NaN and infinity are the caller's to judge
+            totals += wide(joined)
+        return tally
+
     @abstractmethod
     def guarantee(self, d: int, format: Format, inner: Guarantee) -> Guarantee:
         """What holds for `d` values if `inner` holds for those handed on; its bits are kept."""
+
+
+def scatter(chosen: npt.NDArray[np.uint32], reduced: Vector, out: Vector) -> Tally:
+    """The reduced values at the chosen places, and zeros."""
+    out.bits[:] = 0
+    out.bits[chosen] = reduced.bits
+    return Tally(0, reference.count_nonfinite(reduced.bits, reduced.format))
+
+
+def scatter_add(chosen: npt.NDArray[np.uint32], reduced: Vector, totals: npt.NDArray[Any]) -> Tally:
+    """Add the reduced values at the chosen places, each of which occurs once."""
+    with np.errstate(all="ignore"):  # NaN and infinity are the caller's to judge
+        totals[chosen] += wide(reduced)
+    return Tally(0, reference.count_nonfinite(reduced.bits, reduced.format))
 
 
 def check_fraction(fraction: float) -> None:

@@ -120,6 +120,13 @@ def _array_bits(x: object, role: str = "x") -> tuple[npt.NDArray[Any], str]:
     return array, array.dtype.name
 
 
+def wide(vector: Vector) -> npt.NDArray[Any]:
+    """The numbers in the format in which they are summed: float64 for float64, else float32."""
+    if vector.format.itemsize >= 4:
+        return vector.bits.view(vector.format.name)
+    return to_float64(vector.bits, vector.format).astype(np.float32)
+
+
 def _tensor_bits(x: Any) -> tuple[npt.NDArray[Any], str]:
     name = str(x.dtype).removeprefix("torch.")
     if x.device.type != "cpu":

@@ -1,5 +1,6 @@
 """The state of compression in one DDP model, and the hook that DDP calls with each bucket."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
@@ -87,7 +88,8 @@ class Compression:
         self._nonfinite_steps = self._skipped_steps = 0
         self.skipped = False
         if self.loop is not None:
-            self.loop.method.rule(chosen, CHUNK)  # refuses what it cannot correct
+            for each in (chosen, back):
+                self.loop.method.rule(each, CHUNK)  # refuses what it cannot correct
         else:
             defaults.warn_of_bias(chosen)
 
@@ -173,7 +175,17 @@ class Compression:
         ranks. With `reshard` and the states of all ranks that saved, in their order, memories are
         shared out among those that there are now: what all of them have lost, their sum, is kept.
         """
-        self._together(lambda: self._load(saved, reshard))
+        self._together(lambda: self._loaded(saved, reshard))
+
+    def rescale(self, factor: float) -> None:
+        """Multiply what is remembered, on every rank: gradients will be so many times as large.
+
+        After `scaler.update()` of a GradScaler: its new scale over its old one.
+        """
+        if not 0 < factor < math.inf:
+            raise SpecError(f"memories can be rescaled by a positive number, got {factor}")
+        if self.loop is not None:
+            self.loop.store.scale(factor)
 
     def save(self, folder: str | Path) -> None:
         """Write `state_dict()` to a file of this rank in `folder`, whole or not at all."""
@@ -185,7 +197,7 @@ class Compression:
         A missing file raises `DisagreementError` on all ranks, also with `reshard`: nobody knows
         what it held.
         """
-        self._together(lambda: self._load(state.read(folder, self._place(), reshard), reshard))
+        self._together(lambda: self._loaded(state.read(folder, self._place(), reshard), reshard))
 
     def close(self) -> None:
         """End the background thread and give the process group back; every rank must call this."""
@@ -195,40 +207,45 @@ class Compression:
                 self._comm.close()
         self._pipeline = None
         self._reductions.clear()  # their buffers belong to a group that is gone
+        self._this_step.clear()  # of a step that failed: whoever goes on begins one anew
+        self.progress.fault, self.progress.saw_nonfinite, self.progress.sequence = None, False, 0
 
     def _place(self) -> state.Place:
         """Who saves or loads a state."""
         planner, model = self.planner, self.planner.model()
         operators = [f"{name} {planner.operators(name, model[name])}" for name in model]
-        rank, ranks = (self._comm.rank, self._comm.size) if self._comm else (0, 1)
+        made = torch.distributed.is_initialized()  # the plain pair may save before its first bucket
         return state.Place(
-            rank=rank,
-            ranks=ranks,
+            rank=torch.distributed.get_rank(self._group) if made else 0,
+            ranks=torch.distributed.get_world_size(self._group) if made else 1,
             feedback=self.loop.method.spec if self.loop else None,
             model=state.digest(f"{name} {shape}" for name, shape in model.items()),
             plan=state.digest([self._configuration(), *operators]),
             configuration=self._configuration(),
         )
 
-    def _load(self, saved: State | Sequence[State], reshard: bool) -> None:
+    def _loaded(self, saved: State | Sequence[State], reshard: bool) -> tuple[int, State]:
+        """The step and the memories of a state, which may be this rank's."""
         place = self._place()
         step, states = state.unpack(saved, place, reshard)
-        if self.loop is not None:
-            method = self.loop.method
-            own = method.shared_out(states, place.ranks) if reshard else states[0]
-            self.loop.store.load(own)
-        self.progress.step = step
+        if self.loop is None:
+            return step, {}
+        own = self.loop.method.shared_out(states, place.ranks) if reshard else states[0]
+        self.loop.store.check(own)
+        return step, own
 
-    def _together(self, work: Callable[[], None]) -> None:
-        """Do `work`; what it raises on one rank is raised on all, and all must be at one step."""
+    def _together(self, find: Callable[[], tuple[int, State]]) -> None:
+        """Go on from what all ranks `find`, at the same step: on all of them or on none."""
         self.start()
         comm, progress = self._comm, self.progress
         assert comm is not None
+        step: int = progress.step
+        memories: State = {}
         try:
-            work()
+            step, memories = find()
         except Exception as error:
             progress.fault = error
-        own = Header(Phase.CONFIGURE, progress.step, 0, 0, text=f"step {progress.step}")
+        own = Header(Phase.CONFIGURE, step, 0, 0, text=f"step {step}")
         try:
             if comm.size > 1:
                 agree(comm, [own] * comm.size, progress)
@@ -236,11 +253,17 @@ class Compression:
                 raise progress.fault
         finally:
             progress.fault = None
+        if self.loop is not None:
+            self.loop.store.load(memories)
+        progress.step = step
 
     def _configuration(self) -> str:
         """What all ranks must agree on."""
         planner = self.planner
-        names = blake2b("\n".join(planner.names.known.values()).encode(), digest_size=4).hexdigest()
+        given = "\n".join(
+            map(planner.names, planner.names.given)
+        )  # not those that DDP's order gave
+        names = blake2b(given.encode(), digest_size=4).hexdigest()
         return (
             f"worker={planner.worker} master={planner.master} scheme={self.scheme} "
             f"feedback={self.loop.method if self.loop else None} "
@@ -280,7 +303,7 @@ class Compression:
                 host.copy_(torch.from_numpy(mean))
         if host is not job.tensor:
             job.tensor.copy_(host)
-        self._plain_bytes += 2 * (comm.size - 1) * values.bits.nbytes // comm.size
+        self._plain_bytes += 2 * (comm.size - 1) * host.nbytes // comm.size
 
     def _reduction(self, job: Job, values: vector.Vector, comm: TorchComm) -> Reduction:
         """The bucket's buffers and tables, made anew when DDP rebuilds its buckets."""

@@ -15,7 +15,8 @@ from fewbits.schemes.payload import CHUNK, Unit, chunks
 class Names:
     """Parameter names: the model's, or else the order in which DDP first showed them.
 
-    That order is the same on every rank and for every bucket size, so it is as stable as a name.
+    That order is the same on every rank and for every bucket size, so it is as stable as a name;
+    but not with `find_unused_parameters`, with which DDP's first buckets are not one.
     """
 
     known: dict[Any, str] = field(default_factory=dict)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fewbits import _native
 from fewbits.errors import DisagreementError, MissingExtraError
 
 State = Mapping[str, npt.NDArray[Any]]
@@ -46,7 +47,8 @@ def digest(lines: Iterable[str]) -> str:
 
 def pack(place: Place, step: int, arrays: Mapping[str, npt.NDArray[Any]]) -> State:
     """The state of a rank."""
-    text = json.dumps({"version": _VERSION, "step": step, **asdict(place)}).encode()
+    about = {"version": _VERSION, "step": step, **asdict(place)}
+    text = json.dumps(about | {"crc": _checksum(about, arrays)}).encode()
     return {_ABOUT: np.frombuffer(text, np.uint8).copy(), **arrays}
 
 
@@ -58,6 +60,8 @@ def unpack(
     `DisagreementError` if the states belong elsewhere.
     """
     states = [saved] if isinstance(saved, Mapping) else list(saved)
+    if not states:
+        raise DisagreementError("there is no state to load")
     abouts = [_about(state) for state in states]
     first = abouts[0]
     if reshard:
@@ -99,11 +103,11 @@ def read(folder: str | Path, place: Place, reshard: bool) -> State | list[State]
             names = ", ".join(path.name for path in found) or "no such file"
             raise DisagreementError(f"{folder} has no {place.file}: there is {names}")
         return _read(Path(folder) / place.file)
-    worlds = sorted({path.stem.rpartition("-")[2] for path in found})
-    if len(worlds) != 1 or len(found) != int(worlds[0]):
+    all_ranks = [f"rank-{rank}-of-{len(found)}.safetensors" for rank in range(len(found))]
+    if not found or {path.name for path in found} != set(all_ranks):
         names = ", ".join(path.name for path in found) or "no file"
         raise DisagreementError(f"{folder} must hold every rank of one run, there is {names}")
-    return [_read(Path(folder) / f"rank-{r}-of-{worlds[0]}.safetensors") for r in range(len(found))]
+    return [_read(Path(folder) / name) for name in all_ranks]
 
 
 def _read(path: Path) -> State:
@@ -133,7 +137,22 @@ def _about(state: State) -> dict[str, Any]:
         raise DisagreementError(f"this is no state of compression: {error}") from error
     if not known:
         raise DisagreementError(f"the state has version {about['version']}: upgrade fewbits")
+    if about.pop("crc", None) != _checksum(about, _arrays(state)):
+        raise DisagreementError("the state was damaged: checksums differ")
     return about
+
+
+def _checksum(about: Mapping[str, Any], arrays: State) -> int:
+    """The file format has none, and a memory that has changed a little would go unnoticed."""
+    crc = _native.crc32c(_bytes(json.dumps(about).encode()))
+    for key, array in sorted(arrays.items()):
+        crc = _native.crc32c(_bytes(f"{key} {array.dtype} {array.shape}".encode()), crc)
+        crc = _native.crc32c(np.ascontiguousarray(array).reshape(-1).view(np.uint8), crc)
+    return crc
+
+
+def _bytes(text: bytes) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(text, np.uint8)
 
 
 def _arrays(state: State) -> dict[str, npt.NDArray[Any]]:

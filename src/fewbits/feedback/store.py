@@ -57,7 +57,8 @@ class Store:
             known = self._find(key := f"{side}/{place.name}")
             if known is not None:
                 part = pair.now[:, place.start : place.start + place.count]
-                _copy(part, known, key)
+                _fits(part.shape, known, key)
+                part[...] = known
             self._loaded.pop(key, None)
             self._pairs[key] = pair, place
         return pair
@@ -68,8 +69,10 @@ class Store:
             if well:
                 pair.swap()
             pair.written = False
-        # Every batch of the model has been bound by now, so nobody will ask for what is left.
-        self._loaded.clear()
+        # Every batch of the model has been bound by now, so nobody will ask for what is left. One
+        # rank alone reduces none: it keeps what it loaded until there are others.
+        if self._pairs:
+            self._loaded.clear()
 
     def arrays(self) -> dict[str, Array]:
         """Every memory by `side/parameter/chunk`, as copies."""
@@ -78,13 +81,27 @@ class Store:
             for key in sorted(self._pairs.keys() | self._loaded.keys())
         }
 
+    def check(self, arrays: Mapping[str, Array]) -> None:
+        """Refuse what `load` could not take: arrays of other sizes than those they replace."""
+        for key in arrays.keys() & self._pairs.keys():
+            pair, place = self._pairs[key]
+            _fits((len(pair.now), place.count), arrays[key], key)
+
     def load(self, arrays: Mapping[str, Array]) -> None:
         """Replace all memories; batches that are already bound see the new ones."""
+        self.check(arrays)
         self._loaded = dict(arrays)
         for key, (pair, place) in self._pairs.items():
             part = pair.now[:, place.start : place.start + place.count]
-            _copy(part, self._loaded.pop(key, np.zeros_like(part)), key)
+            part[...] = self._loaded.pop(key, 0)
             pair.written = False
+
+    def scale(self, factor: float) -> None:
+        """Multiply all memories."""
+        for pair in {id(pair): pair for pair, _ in self._pairs.values()}.values():
+            pair.now *= pair.now.dtype.type(factor)
+        for array in self._loaded.values():
+            array *= array.dtype.type(factor)
 
     @property
     def nbytes(self) -> int:
@@ -101,9 +118,8 @@ class Store:
         return pair.now[:, place.start : place.start + place.count]
 
 
-def _copy(part: Array, known: Array, key: str) -> None:
-    if part.shape != known.shape:
+def _fits(needed: tuple[int, ...], known: Array, key: str) -> None:
+    if needed != known.shape:
         raise DisagreementError(
-            f"the memory {key} has {known.shape}, this run needs {part.shape} rows and values"
+            f"the memory {key} has {known.shape}, this run needs {needed} rows and values"
         )
-    part[...] = known

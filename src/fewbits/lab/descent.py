@@ -1,13 +1,12 @@
-r"""Gradient descent on a quadratic with compressed gradients, counted in steps and bits.
+r"""Gradient descent with compressed gradients, counted in steps and bits.
 
-$f(x) = \frac12 x^\top A x$ with eigenvalues spread evenly in logarithms from $1 / \kappa$ to 1 and
-random eigenvectors, from a random start, until $\|x\|^2$ has fallen to the target's share of the
-start. Biased operators step by $1 / L$, unbiased ones by $1 / ((1 + \omega) L)$.
+It runs until $\|x - x^*\|^2$ has fallen to the target's share of the start's. Biased operators step
+by $1 / L$, unbiased ones by $1 / ((1 + \omega) L)$.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +16,43 @@ TARGET = 1e-4
 _PATIENCE = 20  # times the steps without compression
 
 
+class Problem(Protocol):
+    """What descent must know of a function; `smoothness` is the L of its gradient."""
+
+    @property
+    def start(self) -> Vector: ...
+
+    @property
+    def solution(self) -> Vector: ...
+
+    @property
+    def smoothness(self) -> float: ...
+
+    def gradient(self, x: Vector) -> Vector: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Quadratic:
-    """The matrix, whose largest eigenvalue is 1, and the start."""
+    r"""$\frac12 x^\top A x$: the matrix, whose largest eigenvalue is 1, and the start.
+
+    Eigenvalues are spread evenly in logarithms from $1 / \kappa$ to 1, eigenvectors are random.
+    """
 
     matrix: Vector
     start: Vector
+
+    @property
+    def solution(self) -> Vector:
+        """The origin."""
+        return np.zeros_like(self.start)
+
+    @property
+    def smoothness(self) -> float:
+        """The largest eigenvalue."""
+        return 1.0
+
+    def gradient(self, x: Vector) -> Vector:
+        return self.matrix @ x
 
     @classmethod
     def random(cls, d: int, condition: float, seed: int) -> "Quadratic":
@@ -50,21 +80,21 @@ class Run(NamedTuple):
     bits: tuple[float, ...]
 
 
-def descend(problem: Quadratic, compress: Compressor, step: float, most: int) -> Run:
-    """Run until the target, or for `most` steps."""
-    x = problem.start.copy()
-    goal = TARGET * float(x @ x)
+def descend(problem: Problem, compress: Compressor, step: float, most: int) -> Run:
+    """Run until the target, or for `most` steps of `step` / L."""
+    x, solution, length = problem.start.copy(), problem.solution, step / problem.smoothness
+    goal = TARGET * _square(x - solution)
     total: tuple[float, ...] = ()
     for number in range(most):
-        sent = compress(problem.matrix @ x, number)
-        x -= step * sent.value
+        sent = compress(problem.gradient(x), number)
+        x -= length * sent.value
         total = tuple(map(sum, zip(total, sent.bits, strict=True))) if total else sent.bits
-        if float(x @ x) <= goal:
+        if _square(x - solution) <= goal:
             return Run(number + 1, total)
     return Run(None, total)
 
 
-def plain_steps(problem: Quadratic) -> int:
+def plain_steps(problem: Problem) -> int:
     """Steps of gradient descent itself."""
     run = descend(problem, lambda gradient, _: Sent(gradient, (0.0,)), 1.0, 10**6)
     assert run.steps is not None
@@ -76,13 +106,17 @@ def patience(plain: int) -> int:
     return _PATIENCE * plain
 
 
-def conditioned(d: int, steps: int, seed: int) -> Quadratic:
-    """The quadratic for which gradient descent takes this many steps, nearly."""
+def conditioned(make: Callable[[float], Problem], steps: int) -> Problem:
+    """Of the problems by their condition, that for which descent takes this many steps, nearly."""
     low, high = 1.0, 1e5
     for _ in range(24):
         middle = (low * high) ** 0.5
-        if plain_steps(Quadratic.random(d, middle, seed)) < steps:
+        if plain_steps(make(middle)) < steps:
             low = middle
         else:
             high = middle
-    return Quadratic.random(d, high, seed)
+    return make(high)
+
+
+def _square(x: Vector) -> float:
+    return float(x @ x)

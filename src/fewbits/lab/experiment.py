@@ -24,12 +24,18 @@ def silent(part: float) -> None:
     """A `Tick` for callers without a progress bar."""
 
 
+def nothing(_: Sequence[object]) -> list[str]:
+    """No findings: the figure says it all."""
+    return []
+
+
 @dataclass(frozen=True, slots=True)
 class Experiment(Generic[R]):
     """One table or figure.
 
-    Equal settings give equal rows. `version` is raised whenever rows change, so that results of
-    older code are not taken for finished.
+    `findings` are sentences about the rows, with their numbers, for questions that a paper asks.
+    Equal settings give equal rows. `version` is raised whenever rows or the figure change, so
+    that results of older code are not taken for finished.
     """
 
     name: str
@@ -38,4 +44,5 @@ class Experiment(Generic[R]):
     row: type[R]
     compute: Callable[[Settings, Tick], list[R]]
     draw: Callable[[Sequence[R]], "Figure"]
+    findings: Callable[[Sequence[R]], list[str]] = nothing
     version: int = 1

@@ -16,6 +16,7 @@ BLUE, ORANGE, GREEN, PINK, BROWN, GREY = (
     "#0072b2", "#d55e00", "#008f68", "#b0568c", "#9a7400", "#5b6570",
 )  # fmt: skip
 COLOURS = (BLUE, ORANGE, GREEN, PINK, BROWN, GREY)
+PAPER: Any = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}  # behind text on lines
 MARKERS = ("o", "s", "^", "D", "v", "P")
 _STYLE: Any = {
     "axes.grid": True,

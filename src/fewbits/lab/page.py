@@ -93,8 +93,10 @@ def _result(result: Result) -> str:
     table = html.table(titles, [[text(getattr(row, name)) for name in shown] for row in rows])
     if len(rows) > _OPEN:
         table = f"<details><summary>all {len(rows)} rows</summary>{table}</details>"
+    findings = "".join(f"<li>{escape(found)}</li>" for found in experiment.findings(rows))
     return (
         f"<p>{escape(experiment.about)}</p>"
+        f"{f'<ul>{findings}</ul>' if findings else ''}"
         f'<figure><img alt="{escape(experiment.title)}" src="data:image/png;base64,{picture}">'
         f"</figure>{table}"
         f'<p class="soft"><code>{experiment.name}.csv</code>, '

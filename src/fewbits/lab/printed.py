@@ -28,14 +28,11 @@ def agrees(ours: float, printed: str, *, within: float | None = None) -> bool:
     if "e" in printed:
         digits = len(printed.partition("e")[0].partition(".")[2])
         return float(f"{ours:.{digits}e}") == value
-    return f"{ours:.{len(printed.partition('.')[2])}f}" == f"{value:.{_places(printed)}f}"
+    places = len(printed.partition(".")[2])
+    return f"{ours:.{places}f}" == f"{value:.{places}f}"
 
 
 def departures(rows: Iterable[object]) -> list[Comparison]:
     """The rows whose printed value does not reproduce."""
     compared = [row for row in rows if isinstance(row, Comparison)]
     return [row for row in compared if row.reproduces is False]
-
-
-def _places(printed: str) -> int:
-    return len(printed.partition(".")[2])

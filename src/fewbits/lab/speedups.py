@@ -22,6 +22,16 @@ D = 10**6
 KEPT = 0.1
 MOST_LEVELS = 40  # far beyond the best
 _TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20)
+_NAMES = {
+    "identity": "no compression",
+    "C_nat": "natural compression\n$C_{nat}$",
+    "S^q": "random 10 %\n$S^q$",
+    "C_nat∘S^q": "random 10 %, then natural\n$C_{nat} \\circ S^q$",
+    "S^q∘C_nat": "natural, then random 10 %\n$S^q \\circ C_{nat}$",
+    "D_sta": "standard dithering\n$D_{sta}$",
+    "D_nat": "natural dithering\n$D_{nat}$",
+    "D_nat, norm too": "natural dithering,\nnorm compressed too",
+}
 ENDS = ((1.0, "one worker"), (0.0, "many workers"))
 FLAT = "the print takes κ = 1 where the printed formula has κ = min{1, √d·2^(1−s)}"
 
@@ -136,7 +146,7 @@ def figure(title: str, baseline: str) -> Callable[[Sequence[Row]], "Figure"]:
 
     def draw(table: Sequence[Row]) -> "Figure":
         operators = list(dict.fromkeys(row.operator for row in table))
-        drawn, (plot,) = figures.panels(title, height=1.9 + 0.55 * len(operators), width=8)
+        drawn, (plot,) = figures.panels(title, height=1.9 + 0.62 * len(operators), width=9)
         spans = [[row for row in table if row.operator == name] for name in operators]
         for at, (worst, most) in enumerate(spans):
             plot.plot([worst.ours, most.ours], [at, at], color=figures.BLUE, lw=7, alpha=0.35)
@@ -148,10 +158,9 @@ def figure(title: str, baseline: str) -> Callable[[Sequence[Row]], "Figure"]:
                     "X" if departs else "|", ms=10 if departs else 18,
                     color=figures.ORANGE if departs else "black",
                 )  # fmt: skip
-            inwards = 5 if most.ours > 1.12 * worst.ours else 0
-            _number(plot, worst, at, "right", inwards)
+            _numbers(plot, worst, at, "right")
             if most.ours != worst.ours:
-                _number(plot, most, at, "left", -inwards)
+                _numbers(plot, most, at, "left")
         plot.axvline(1, color="black", lw=1)
         plot.set_xscale("log")
         plot.set_xlabel(
@@ -161,19 +170,25 @@ def figure(title: str, baseline: str) -> Callable[[Sequence[Row]], "Figure"]:
         low, high = min(values) / 1.4, max(values) * 1.4
         plot.set_xlim(low, high)
         figures.plain_ticks(plot.xaxis, [tick for tick in _TICKS if low <= tick <= high])
-        figures.names(plot, operators)
-        plot.plot([], [], "o-", color=figures.BLUE, label="ours: one worker to many workers")
-        plot.plot([], [], "|", ms=14, color="black", label="printed, reproduces")
-        plot.plot([], [], "X", ms=9, color=figures.ORANGE, label="printed, does not")
+        figures.names(plot, [_NAMES[name] for name in operators])
+        plot.plot([], [], "o-", color=figures.BLUE,
+                  label="ours, above: from one worker to many")  # fmt: skip
+        plot.plot([], [], "|", ms=14, color="black", label="printed, below: reproduces")
+        plot.plot([], [], "X", ms=9, color=figures.ORANGE, label="printed, below: does not")
         drawn.legend(loc="outside lower left", ncols=3, fontsize=9)
         return drawn
 
     return draw
 
 
-def _number(plot: "Axes", row: Row, at: int, side: str, shift: float) -> None:
-    """The value over the end of a span, pointing away from the other end."""
-    plot.annotate(
-        f"{row.ours:.2f}", (row.ours, at), (shift, 9), textcoords="offset points", ha=side,
-        fontsize=9,
+def _numbers(plot: "Axes", row: Row, at: int, side: str) -> None:
+    """Ours over the end of a span and the print below, both away from the other end."""
+    away = 2 if side == "left" else -2
+    cells = (
+        (f"{row.ours:.2f}", row.ours, 11, "bottom", figures.BLUE),
+        (row.printed or "", float(row.printed or 1), -11, "top",
+         figures.ORANGE if row.reproduces is False else "black"),
     )  # fmt: skip
+    for text, x, height, vertical, colour in cells:
+        plot.annotate(text, (x, at), (away, height), textcoords="offset points", ha=side,
+                      va=vertical, fontsize=9, color=colour, bbox=figures.PAPER)  # fmt: skip

@@ -34,8 +34,9 @@ class Result:
 
 
 def check_ready(folder: Path) -> None:
-    """Refuse what would fail after the work: no matplotlib, no folder to write to."""
-    check_installed("matplotlib", "lab")
+    """Refuse what would fail after the work: missing packages, no folder to write to."""
+    for package in ("matplotlib", "sklearn"):
+        check_installed(package, "lab")
     if folder.exists() and not folder.is_dir():
         raise SpecError(f"--out must be a folder, and {folder} is a file")
     folder.mkdir(parents=True, exist_ok=True)

@@ -36,7 +36,7 @@ from fewbits import _native
 from fewbits.core.guarantee import Guarantee, after_unbiased
 from fewbits.core.keys import key_section, read_key, write_key
 from fewbits.core.operator import Parts
-from fewbits.core.stage import Split, Stage, check_fraction, kept
+from fewbits.core.stage import Split, Stage, check_fraction, kept, scatter, scatter_add
 from fewbits.core.vector import Vector
 from fewbits.kernels import native, reference
 from fewbits.kernels.formats import FLOAT64, Bits, Format
@@ -73,9 +73,11 @@ class RandK(Stage):
         return Split(Vector(values, x.format), Tally(saturated, nonfinite))
 
     def join(self, parts: Parts, reduced: Vector, out: Vector, *, threads: int = 1) -> Tally:
-        out.bits[:] = 0
-        out.bits[places(read_key(parts[0]), out.count, reduced.count)] = reduced.bits
-        return Tally(0, reference.count_nonfinite(reduced.bits, out.format))
+        return scatter(places(read_key(parts[0]), out.count, reduced.count), reduced, out)
+
+    def accumulate(self, parts: Parts, reduced: Vector, totals: npt.NDArray[Any]) -> Tally:
+        chosen = places(read_key(parts[0]), totals.size, reduced.count)
+        return scatter_add(chosen, reduced, totals)
 
     def guarantee(self, d: int, format: Format, inner: Guarantee) -> Guarantee:
         factor = d / self.reduced(d) if d else 1.0

@@ -19,14 +19,16 @@ that is not finite never becomes finite. Values that are not kept decode to +0.
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy.typing as npt
 
 from fewbits.coding import subsets
 from fewbits.core.guarantee import Guarantee
 from fewbits.core.operator import Parts
-from fewbits.core.stage import Split, Stage, check_fraction, kept
+from fewbits.core.stage import Split, Stage, check_fraction, kept, scatter, scatter_add
 from fewbits.core.vector import Vector
-from fewbits.kernels import native, reference
+from fewbits.kernels import native
 from fewbits.kernels.formats import Format
 from fewbits.kernels.units import Tally
 from fewbits.rng import Rng
@@ -58,10 +60,10 @@ class TopK(Stage):
         return Split(Vector(x.bits[chosen], x.format), Tally(0, nonfinite))
 
     def join(self, parts: Parts, reduced: Vector, out: Vector, *, threads: int = 1) -> Tally:
-        chosen = subsets.decode(parts[0], out.count, reduced.count)
-        out.bits[:] = 0
-        out.bits[chosen] = reduced.bits
-        return Tally(0, reference.count_nonfinite(reduced.bits, out.format))
+        return scatter(subsets.decode(parts[0], out.count, reduced.count), reduced, out)
+
+    def accumulate(self, parts: Parts, reduced: Vector, totals: npt.NDArray[Any]) -> Tally:
+        return scatter_add(subsets.decode(parts[0], totals.size, reduced.count), reduced, totals)
 
     def guarantee(self, d: int, format: Format, inner: Guarantee) -> Guarantee:
         share = self.reduced(d) / d if d else 1.0

@@ -43,6 +43,8 @@ class Side:
 
     def keep(self, batch: Batch, values: Array) -> None:
         """Remember what became of the messages in `values`, which `batch` has encoded."""
+        if not self._rules:  # nor is there room for what a batch of exact units would decode to
+            return
         batch.decode(self._pair.then[0].view(batch.format.bits))
         self._each("keep", values)
         self._pair.written = True

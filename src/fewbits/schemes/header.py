@@ -31,6 +31,7 @@ class Status(IntEnum):
     FINE = 0
     FAILED = 1
     NOT_FINITE = 2
+    DISAGREES = 3
 
 
 class Phase(IntEnum):
@@ -104,8 +105,8 @@ def exchange(comm: Comm, headers: Sequence[Header], *mail: Mail) -> list[Header]
     `mail` travels with the headers.
 
     Raises on every rank in the same exchange: `PeerError` if a rank failed (or `EncodeError` if it
-    met values that are not finite and may not send them), `DisagreementError` if it is elsewhere or
-    runs something else.
+    met values that are not finite and may not send them), `DisagreementError` if it is elsewhere,
+    runs something else or has found out that it would.
     """
     received = [np.empty(SIZE, np.uint8) for _ in range(comm.size)]
     comm.exchange(([header.encode() for header in headers], received), *mail)
@@ -124,6 +125,8 @@ def _refuse_failures(answers: Sequence[Header]) -> None:
     for rank, header in enumerate(answers):
         if header.status is Status.NOT_FINITE:
             raise EncodeError(f"rank {rank} at step {header.step}: {header.text}")
+        if header.status is Status.DISAGREES:
+            raise DisagreementError(f"rank {rank} at step {header.step}: {header.text}")
         if header.status is Status.FAILED:
             raise PeerError(f"rank {rank} failed at step {header.step}: {header.text}")
 

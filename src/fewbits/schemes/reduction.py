@@ -178,8 +178,10 @@ def agree(
     early = progress.promises.kept(payloads, comm.size)
     fault = progress.fault
     if fault is not None:
-        text = f"{type(fault).__name__}: {fault}"
-        headers = [replace(own, status=Status.FAILED, text=text) for own in headers]
+        known = isinstance(fault, DisagreementError)
+        text = str(fault) if known else f"{type(fault).__name__}: {fault}"
+        status = Status.DISAGREES if known else Status.FAILED
+        headers = [replace(own, status=status, text=text) for own in headers]
     try:
         answers = header.exchange(comm, headers, *early.mail())
     except FewbitsError as error:

@@ -2,6 +2,7 @@
 
 import math
 import re
+import sys
 from decimal import Decimal, DecimalException
 
 from fewbits.errors import SpecError
@@ -24,14 +25,19 @@ _TIMES = {
     "ns": Decimal("1e-9"),
     "min": Decimal(60),
 }
+# Far beyond what exists, and products of them are finite: no model says anything outside.
+_MOST_COUNT, _MOST_SECONDS = 1e15, 1e9
+_LEAST_RATE, _MOST_RATE = 1.0, 1e18
 
 
 def bits_per_second(text: str) -> float:
-    """A bandwidth above 0, such as `1Gbit`, `100 Mbit/s` or `125MB/s` (bytes)."""
+    """A bandwidth from 1 bit a second on, such as `1Gbit`, `100 Mbit/s` or `125MB/s` (bytes)."""
     value = _parsed(text, _RATES, "a bandwidth such as 1Gbit, 100Mbit/s or 125MB/s")
     if value <= 0:
         raise SpecError(f"a bandwidth must be above 0, got {text!r}")
-    return value
+    if value < _LEAST_RATE:
+        raise SpecError(f"{text!r} is too small: less than 1 bit a second")
+    return _at_most(_MOST_RATE, value, text)
 
 
 def seconds(text: str) -> float:
@@ -39,7 +45,7 @@ def seconds(text: str) -> float:
     value = _parsed(text, _TIMES, "a time such as 5ms, 0.2s or 80us")
     if value < 0:
         raise SpecError(f"a time must not be negative, got {text!r}")
-    return value
+    return _at_most(_MOST_SECONDS, value, text)
 
 
 def count(text: str) -> int:
@@ -47,7 +53,7 @@ def count(text: str) -> int:
     value = _parsed(text, _PREFIXES, "a whole number such as 8, 25e6 or 25M")
     if value < 1 or not value.is_integer():
         raise SpecError(f"expected a whole number from 1 on, got {text!r}")
-    return int(value)
+    return int(_at_most(_MOST_COUNT, value, text))
 
 
 def rate_text(value: float) -> str:
@@ -67,6 +73,10 @@ def _parsed(text: str, units: dict[str, Decimal], wanted: str) -> float:
         value = float(Decimal(match[1]) * units[match[2]])
     except DecimalException:
         value = math.inf
-    if not math.isfinite(value):
+    return _at_most(sys.float_info.max, value, text)
+
+
+def _at_most(most: float, value: float, text: str) -> float:
+    if value > most:
         raise SpecError(f"{text!r} is too large")
     return value

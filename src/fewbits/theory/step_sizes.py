@@ -49,8 +49,8 @@ def dcgd(smoothness: Smoothness, omega: float, workers: int, omega_master: float
 
     $\gamma \le 1 / (L + 2 (\omega_M + 1) \omega L_{\max} / n + L \omega_M)$ for convex $f_i$. It
     stops in a neighbourhood of the solution unless all $\nabla f_i$ vanish there. Source: Khirirat,
-    Feyzmahdavian, Johansson (2018), in the form that FL_PyTorch uses. For functions that are not
-    convex take `bounds.step_size`.
+    Feyzmahdavian, Johansson (2018), in the form that FL_PyTorch uses; *derived* too. For functions
+    that are not convex take `bounds.step_size`.
     """
     _check_unbiased(omega, workers)
     check_not_negative("omega_master", omega_master)

@@ -1,13 +1,14 @@
 """What is measured: laws, rates and bounds that must hold whatever the seed."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 import fewbits
-from fewbits import lab
-from fewbits.lab import descent, vectors
+from fewbits import lab, registry
+from fewbits.lab import descent, logistic, vectors
 from fewbits.lab.experiment import silent
 from fewbits.lab.experiments import (
     comparison,
@@ -37,6 +38,9 @@ def test_nobody_breaks_the_uncertainty_principle() -> None:
     rows = uncertainty.rows(QUICK, silent)
     assert {row.d for row in rows} == {100}
     assert len(rows) >= 30
+    measured = {row.operator for row in rows}
+    assert measured >= {fewbits.operator(name).spec for name in registry.known().aliases}
+    assert measured >= registry.known().by_name.keys()
     assert [row.operator for row in rows if row.product is None] == ["identity"]
     check_uncertainty(rows)
 
@@ -99,7 +103,92 @@ def test_descent_counts_steps_and_bits() -> None:
     assert run == (plain, (32.0 * 20 * plain, 1.0 * plain))
     lost = descent.descend(problem, lambda g, _: descent.Sent(0 * g, (1.0,)), 1.0, 7)
     assert lost == (None, (7.0,))
-    assert descent.plain_steps(descent.conditioned(6, 100, 3)) == pytest.approx(100, abs=2)
+    fitted = descent.conditioned(lambda c: descent.Quadratic.random(6, c, 3), 100)
+    assert descent.plain_steps(fitted) == pytest.approx(100, abs=2)
+
+
+def test_steps_are_measured_in_units_of_the_smoothness() -> None:
+    """A function times 5 has gradients times 5 and is descended in as many steps."""
+
+    @dataclass(frozen=True)
+    class Steeper:
+        own: descent.Quadratic
+        smoothness: float = 5.0
+
+        start = property(lambda self: self.own.start)
+        solution = property(lambda self: self.own.solution)
+
+        def gradient(self, x: np.ndarray) -> np.ndarray:
+            return 5 * self.own.gradient(x)
+
+    own = descent.Quadratic.random(12, 8.0, 2)
+    assert descent.plain_steps(Steeper(own)) == descent.plain_steps(own) > 20
+
+
+def test_logistic_regression_knows_its_gradient_smoothness_and_solution() -> None:
+    samples = logistic.breast_cancer()
+    assert samples.shape == (569, 10)
+    assert np.abs(samples).max(axis=0) == pytest.approx(np.ones(10))
+    problem = logistic.Logistic(samples, 0.01)
+    rng = np.random.default_rng(4)
+    x, direction = rng.standard_normal((2, 10))
+
+    def value(at: np.ndarray) -> float:
+        return float(np.logaddexp(0, -samples @ at).mean() + 0.005 * (at @ at))
+
+    slope = (value(x + 1e-5 * direction) - value(x - 1e-5 * direction)) / 2e-5
+    assert problem.gradient(x) @ direction == pytest.approx(slope, rel=1e-6)
+    assert np.linalg.norm(problem.gradient(problem.solution)) < 1e-12
+    pairs = rng.standard_normal((200, 2, 10))
+    grown = [
+        np.linalg.norm(problem.gradient(a) - problem.gradient(b)) / np.linalg.norm(a - b)
+        for a, b in pairs
+    ]
+    # Attained at the origin, along the leading direction of the samples.
+    assert max(grown) <= problem.smoothness
+    lead = np.linalg.eigh(samples.T @ samples)[1][:, -1]
+    steepest = np.linalg.norm(problem.gradient(1e-4 * lead) - problem.gradient(0 * lead)) / 1e-4
+    assert steepest == pytest.approx(problem.smoothness, rel=1e-3)
+
+
+@pytest.mark.soak
+def test_the_figures_are_met_on_real_data() -> None:
+    rows = {(row.problem, row.operator): row for row in oc_convergence.rows(QUICK, silent)}
+    assert rows.keys() == oc_convergence.PRINTED.keys()
+    for problem, case in oc_convergence.PROBLEMS.items():
+        assert rows[problem, "basic"].steps == pytest.approx(case.steps, abs=2)
+        assert rows[problem, "basic"].reproduces
+        assert rows[problem, "spherical"].reproduces
+        # Each saves at least two thirds of what the figure says it saves.
+        for operator in (oc_convergence.BIASED, oc_convergence.UNBIASED):
+            row = rows[problem, operator]
+            assert row.ours < 1.5 * float(row.printed)
+    first, second = oc_convergence.findings(list(rows.values()))
+    assert "ridge: biased sparse dithering 1.0" in first
+    assert "logistic: " in second
+
+
+def test_findings_are_about_the_rows() -> None:
+    def row(rounding: str, nu: float, steps: float | None, size: float | None) -> oc_sweep.Row:
+        less = 1000 / size if size else None
+        return oc_sweep.Row(rounding, nu, None, steps, None, None, size, None, less, 0, 1)
+
+    table = [
+        row("none", 0.0, 100.0, 1000.0),
+        row("nearest", 0.1, 99.0, 200.0),
+        row("nearest", 1.0, 101.0, 100.0),
+        row("nearest", 2.0, None, None),
+        row("stochastic", 0.1, 110.0, 240.0),
+        row("stochastic", 1.0, 90.0, 250.0),
+        row("stochastic", 2.0, 300.0, 500.0),
+        row("subtractive", 0.1, 105.0, 250.0),
+    ]
+    nearest, stochastic, _, bias = oc_sweep.findings(table)
+    assert "from ν = 0.1 to 1 steps go from 0.99 to 1.01 times" in nearest
+    assert "fewest at ν = 1, 10.0 times fewer" in nearest
+    assert "fewest at ν = 0.1, 4.2 times fewer" in stochastic
+    assert "sends 1.20 to 2.50 times what nearest rounding sends, for ν up to 1" in bias
+    assert "more steps at 1 of 2 values" in bias
 
 
 def test_the_sweep_shows_what_rates_predict() -> None:

@@ -34,7 +34,10 @@ def make(calls: list[lab.Settings], name: str = "trial") -> lab.Experiment[Row]:
         plot.plot([row.ours for row in rows])
         return drawn
 
-    return lab.Experiment(name, "A <trial>", "About & so on", Row, compute, draw)
+    def findings(rows):
+        return [f"{len(rows)} rows < 3"]
+
+    return lab.Experiment(name, "A <trial>", "About & so on", Row, compute, draw, findings)
 
 
 def test_a_finished_result_is_not_computed_again(tmp_path: Path) -> None:
@@ -110,19 +113,21 @@ def test_the_page_is_one_file_and_lists_departures(tmp_path: Path) -> None:
     assert reader.tags.count("img") == 2
     assert "a &lt;slip&gt; &amp;c" in text
     assert "A &lt;trial&gt;" in text
+    assert text.count("<li>2 rows &lt; 3</li>") == 2
     departures = text.split("What does not reproduce")[1].split("</section>")[0]
     assert departures.count("<tr>") == 3
     assert "one, two" in departures
     assert text == page.render(results, lab.Settings())
 
 
-def test_without_matplotlib_nothing_is_begun(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("package", ["matplotlib", "sklearn"])
+def test_without_its_packages_nothing_is_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
 ) -> None:
     from fewbits.train import extras
 
     real = importlib.util.find_spec
-    monkeypatch.setattr(extras, "find_spec", lambda n: None if n == "matplotlib" else real(n))
+    monkeypatch.setattr(extras, "find_spec", lambda n: None if n == package else real(n))
     with pytest.raises(MissingExtraError, match=r"pip install 'fewbits\[lab\]'"):
         store.check_ready(tmp_path / "out")
     assert not (tmp_path / "out").exists()
