@@ -7,7 +7,8 @@ writes `benchmarks/results/bias.json`.
 **Draws.** The relative length of (mean of R draws of C(g)) - g for `natural`, on 65,536 values of
 recorded gradients (`record_gradients.py` makes them), beside what nearest rounding to E4M3 leaves,
 of which every draw is the same. The mean of R independent draws without bias still is sqrt(omega/R)
-away; `without_noise` takes that off: the root of half of the draws' mean times the other half's.
+away; `without_noise` takes that off: the root of half of the draws' mean error times the other
+half's, which cannot see a bias below `resolution`.
 
 **Training.** A small model on digits, four ranks, both directions compressed, everything of the
 model in one vector, 300 steps; the mean loss of the last 100 minus that of plain training from the
@@ -87,8 +88,17 @@ def of_draws(g: Array) -> dict[str, float]:
         "natural": float(np.linalg.norm(halves.mean(0))) / norm,
         "without_noise": math.sqrt(max(product, 0.0)) / norm,
         "floor": float(np.linalg.norm(one)) / norm / math.sqrt(DRAWS),
+        "resolution": resolution(g) / norm,
         "e4m3": float(np.linalg.norm(e4m3(g) - g)) / norm,
     }
+
+
+def resolution(g: Array) -> float:
+    """The length of a bias at two standard errors of `without_noise`'s square."""
+    size = np.abs(g.astype(np.float64))
+    low = np.ldexp(0.5, np.frexp(size)[1]) * (size > 0)
+    variance = (size - low) * (2 * low - size) / (DRAWS // 2)
+    return math.sqrt(2 * float(np.linalg.norm(variance)))
 
 
 class Models:

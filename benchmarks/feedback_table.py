@@ -134,13 +134,13 @@ def search_table(results: Run) -> str:
 def draws_table(results: Run) -> str:
     """What averaging leaves."""
     lines = [
-        "| gradient | mean of `natural` | noise in it | bias in it | E4M3 | E4M3 / `natural` |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| gradient | mean of `natural` | noise | bias | smallest seen | E4M3 | E4M3 / `natural` |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name, own in results["draws"]["gradients"].items():
         lines.append(
             f"| {name} | {own['natural']:.2e} | {own['floor']:.2e} | {own['without_noise']:.1e} "
-            f"| {own['e4m3']:.2e} | {own['e4m3'] / own['natural']:.1f} |"
+            f"| {own['resolution']:.1e} | {own['e4m3']:.2e} | {own['e4m3'] / own['natural']:.1f} |"
         )
     return "\n".join(lines)
 
