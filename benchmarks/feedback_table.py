@@ -96,8 +96,8 @@ def accuracy_table(results: Run, data: str) -> str:
     """Accuracies and bytes."""
     labels = {run["name"]: label(run) for run in results["runs"]}
     lines = [
-        "| operator and feedback | rate | accuracy | difference | equal | bytes | smaller | bits |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| operator | rate | accuracy | difference | equal | bytes | busiest | smaller | bits |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name, own in summaries(results, data).items():
         plain = name == PLAIN
@@ -106,7 +106,7 @@ def accuracy_table(results: Run, data: str) -> str:
         bits = "32" if own.bits is None else f"{own.bits:.2f}"
         lines.append(
             f"| {labels[name]} | {own.lr:g} | {own.accuracy:.2f} % | {difference} | {equal} "
-            f"| {own.mean:,.0f} | {own.smaller:.1f} | {bits} |"
+            f"| {own.mean:,.0f} | {own.busiest:,.0f} | {own.smaller:.1f} | {bits} |"
         )
     return "\n".join(lines)
 
