@@ -64,7 +64,8 @@ CONFIGURATIONS = {
     "natural-dithering": Configuration("natural-dithering"),
     "sparse-dithering": Configuration("sparse-dithering", "ef14"),
     "top-k": Configuration("top-k:fraction=0.01|natural", "ef14"),
-    "tiny": Configuration("tiny"),
+    "top-k-sign": Configuration("top-k:fraction=0.0025|sign", "ef14"),
+    "sparse-dithering-10": Configuration("sparse-dithering:nu=10,scale=least-squares", "ef14"),
 }
 
 

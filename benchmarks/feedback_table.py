@@ -14,7 +14,10 @@ from fewbits.presets import PRESETS
 from fewbits.schemes import header
 
 RESULTS = Path(__file__).parent / "results"
-ORDER = ("plain", "natural-dithering", "sparse-dithering", "top-k", "tiny")
+ORDER = (
+    "plain", "natural-dithering", "sparse-dithering", "top-k", "sparse-dithering-10", "top-k-sign",
+)  # fmt: skip
+TINY = PRESETS["tiny"]
 PLAIN = "plain"
 LARGEST_DIFFERENCE = 0.5  # points, for accuracies that count as equal
 STANDARD_ERRORS = 2
@@ -84,12 +87,10 @@ def label(run: Run) -> str:
     """A configuration as a cell."""
     if run["operator"] == "none":
         return "plain"
-    preset = PRESETS.get(run["operator"])
-    feedback = preset.feedback if preset else run["feedback"]
-    name = "`" + run["operator"].replace("|", "\\|") + "`"
-    if preset:
-        return f"{name}, which has `{feedback}`"
-    return f"{name} with `{feedback}`" if feedback else f"{name} without"
+    operator = run["operator"].replace("|", "\\|")
+    own = f"`{operator}` " + (f"with `{run['feedback']}`" if run["feedback"] else "without")
+    tiny = (run["operator"], run["feedback"]) == (TINY.operator, TINY.feedback)
+    return f"`tiny`: {own}" if tiny else own
 
 
 def accuracy_table(results: Run, data: str) -> str:
