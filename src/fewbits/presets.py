@@ -16,7 +16,7 @@ class Preset:
 
 PRESETS = {
     "tiny": Preset(
-        "top-k:fraction=0.01|natural",
+        "sparse-dithering:nu=10,scale=least-squares",
         "ef14",
         "the fewest bytes at the accuracy of plain training",
     ),

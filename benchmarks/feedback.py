@@ -1,0 +1,244 @@
+"""Accuracy and bytes of operators with their feedback, beside plain training.
+
+    python benchmarks/feedback.py --data digits --data MNIST-DIR [--only NAME …] [--jobs 2]
+
+trains the same model from the same start on four ranks with every configuration, every learning
+rate of one grid and every seed, and appends each run to `benchmarks/results/feedback.json`; what is
+there already is not run again. Ranks are those of `simulated.py`. `--try SPEC FEEDBACK` adds a
+configuration.
+"""
+
+import argparse
+import dataclasses
+import itertools
+import json
+import multiprocessing
+import time
+import warnings
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import simulated
+import torch
+from torch import nn
+
+from fewbits.policy import Default
+from fewbits.train import data, models
+
+RESULTS = Path(__file__).parent / "results" / "feedback.json"
+RANKS, MOMENTUM = 4, 0.9
+MLP = {"digits": (512, 64), "MNIST": (128,)}  # widths of the hidden layers
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """How a data set is trained; the same for every configuration."""
+
+    model: str
+    epochs: int
+    batch_size: int
+    rates: tuple[float, ...]
+    images: int | None = None  # the first of the training set; None for all
+
+
+TASKS = {
+    "digits": Task("mlp", epochs=20, batch_size=64, rates=(0.02, 0.05, 0.1)),
+    "mnist": Task("mlp", epochs=5, batch_size=128, rates=(0.02, 0.05, 0.1), images=12_800),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What is compared; `corrected` moves the momentum from the optimizer into the feedback."""
+
+    operator: str
+    feedback: str | None = None
+    corrected: bool = False
+
+
+CONFIGURATIONS = {
+    "plain": Configuration("none"),
+    "natural-dithering": Configuration("natural-dithering"),
+    "sparse-dithering": Configuration("sparse-dithering", "ef14"),
+    "top-k": Configuration("top-k:fraction=0.01|natural", "ef14"),
+    "top-k-sign": Configuration("top-k:fraction=0.0025|sign", "ef14"),
+    "sparse-dithering-10": Configuration("sparse-dithering:nu=10,scale=least-squares", "ef14"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run."""
+
+    data: str
+    name: str
+    lr: float
+    seed: int
+    configuration: Configuration
+
+    @property
+    def key(self) -> tuple[str, str, float, int]:
+        """What makes it another run."""
+        return Path(self.data).name, self.name, self.lr, self.seed
+
+
+def main() -> None:
+    """Run what is asked for and not in the results yet."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--data", action="append", metavar="DATA", help="digits or the folder of MNIST's files")
+    add("--only", action="append", default=[], metavar="NAME", help="these configurations only")
+    add("--try", dest="trials", nargs=2, action="append", default=[], metavar=("SPEC", "FEEDBACK"),
+        help="a configuration; FEEDBACK - for none, corrected for momentum inside")  # fmt: skip
+    add("--seeds", type=int, default=5, metavar="N")
+    add("--rates", type=float, nargs="+", metavar="X", help="of the grid, these only")
+    add("--results", type=Path, default=RESULTS, metavar="FILE")
+    add("--jobs", type=int, default=2, metavar="N", help="processes")
+    options = parser.parse_args()
+    wanted, began = jobs(options), time.monotonic()
+    with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
+        for done, row in enumerate(pool.imap_unordered(run, wanted), 1):
+            keep(row, options.results)
+            left = (time.monotonic() - began) / done * (len(wanted) - done) / 60
+            print(
+                f"{done}/{len(wanted)} {row['data']} {row['name']} lr {row['lr']} seed "
+                f"{row['seed']}: {100 * row['accuracy']:.2f} %, {row['bytes_per_step']:,.0f} "
+                f"bytes, {row['seconds']:.0f} s; {left:.1f} min left",
+                flush=True,
+            )
+
+
+def jobs(options: argparse.Namespace) -> list[Job]:
+    """What is missing; seeds outermost, so that all configurations grow together."""
+    named = options.only or ([] if options.trials else list(CONFIGURATIONS))
+    chosen = {name: CONFIGURATIONS[name] for name in named}
+    for spec, feedback in options.trials:
+        method = {"-": None, "corrected": "ef14"}.get(feedback, feedback)
+        chosen[f"{spec} {feedback}"] = Configuration(spec, method, feedback == "corrected")
+    known = {(row["data"], row["name"], row["lr"], row["seed"]) for row in read(options.results)}
+    found = [
+        Job(folder, name, lr, seed, one)
+        for folder in options.data or ["digits"]
+        for seed in range(options.seeds)
+        for name, one in chosen.items()
+        for lr in options.rates or TASKS[Path(folder).name].rates
+    ]
+    return [job for job in found if job.key not in known]
+
+
+def read(results: Path) -> list[dict[str, Any]]:
+    """The runs so far."""
+    rows: list[dict[str, Any]] = json.loads(results.read_text())["runs"] if results.exists() else []
+    return rows
+
+
+def keep(row: dict[str, Any], results: Path) -> None:
+    """Add a run to the file: all of it or nothing."""
+    tasks = {name: dataclasses.asdict(task) for name, task in TASKS.items()}
+    head = json.dumps({"ranks": RANKS, "momentum": MOMENTUM, "mlp": MLP, "tasks": tasks})
+    order = sorted(
+        [*read(results), row], key=lambda run: [run[k] for k in ("data", "name", "lr", "seed")]
+    )
+    lines = ",\n".join(json.dumps(run) for run in order)
+    unfinished = results.with_suffix(".tmp")
+    unfinished.write_text(f'{head[:-1]},\n"runs": [\n{lines}\n]}}\n')
+    unfinished.replace(results)
+
+
+def run(job: Job) -> dict[str, Any]:
+    """Train and test once."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    dataset, task = loaded(job.data), TASKS[Path(job.data).name]
+    began = time.monotonic()
+    torch.manual_seed(job.seed)
+    net, one = build(task.model, dataset), job.configuration
+    optimizer = torch.optim.SGD(groups(net, one), job.lr)
+    method = f"{one.feedback}:momentum={MOMENTUM}" if one.corrected else one.feedback
+    ranks = None
+    if one.operator != "none":
+        ranks = simulated.Ranks(net, RANKS, one.operator, feedback=method, seed=job.seed)
+    losses: list[float] = []
+    for epoch in range(task.epochs):
+        for batch in data.order(job.seed, epoch, len(dataset.train.inputs), task.batch_size):
+            shares = [batch] if ranks is None else list(batch.reshape(RANKS, -1))
+            found = [simulated.gradient(net, dataset, own, into=losses) for own in shares]
+            simulated.step(net, optimizer, found[0] if ranks is None else ranks.mean(found))
+    return {
+        "data": Path(job.data).name, "name": job.name, "lr": job.lr, "seed": job.seed,
+        "operator": one.operator, "feedback": method,
+        "accuracy": simulated.tested(net, dataset),
+        "loss": finite(float(np.mean(losses[-len(losses) // task.epochs :]))),
+        **counted(net, ranks), "seconds": round(time.monotonic() - began, 1),
+    }  # fmt: skip
+
+
+def groups(net: nn.Module, one: Configuration) -> list[dict[str, Any]]:
+    """Parameters and their momentum: feedback has none for those that travel exactly."""
+    policy, exact, others = Default(), [], []
+    for name, own in net.named_parameters():
+        (others if policy(name, tuple(own.shape)) is None else exact).append(own)
+    inside = 0.0 if one.corrected else MOMENTUM
+    return [{"params": exact, "momentum": MOMENTUM}, {"params": others, "momentum": inside}]
+
+
+def counted(net: nn.Module, ranks: simulated.Ranks | None) -> dict[str, float]:
+    """Bytes of a step in both directions, of the busiest rank and of all on average."""
+    elements = sum(own.numel() for own in net.parameters())
+    plain = 4.0 * elements * 2 * (RANKS - 1) / RANKS
+    figures: dict[str, float] = {"elements": elements, "fp32_bytes_per_step": plain}
+    if ranks is None:
+        return figures | {"bytes_per_step": plain, "mean_bytes_per_step": plain}
+    reports, sent = [side.report() for side in ranks.sides], ranks.sent()
+    steps = reports[0].steps
+    ranks.close()
+    return figures | {
+        "bytes_per_step": max(sent) / steps,
+        "mean_bytes_per_step": sum(sent) / RANKS / steps,
+        "exact_elements": sum(reports[0].exact.values()),
+        "codec_cpu_ms": round(1e3 * sum(own.codec_cpu_seconds for own in reports) / 4 / steps, 3),
+    }
+
+
+def finite(value: float) -> float | None:
+    """JSON has no word for what a run that diverged ends with."""
+    return value if np.isfinite(value) else None
+
+
+def build(model: str, dataset: data.Dataset) -> nn.Module:
+    """A fresh model: the convolutional one of `fewbits train`, or fully connected layers."""
+    if model == "cnn":
+        return models.build("cnn", dataset)
+    widths = [int(np.prod(dataset.train.inputs.shape[1:])), *MLP[dataset.name]]
+    hidden = [
+        layer for a, b in itertools.pairwise(widths) for layer in (nn.Linear(a, b), nn.ReLU())
+    ]
+    last = nn.Linear(widths[-1], dataset.classes)
+    return nn.Sequential(Standard(dataset), nn.Flatten(), *hidden, last)
+
+
+class Standard(nn.Module):
+    """Pixels with mean 0 and variance 1 over the training set."""
+
+    def __init__(self, dataset: data.Dataset) -> None:
+        super().__init__()
+        pixels, _ = dataset.batch(dataset.train, np.arange(min(5000, len(dataset.train.inputs))))
+        self.mean, self.deviation = float(pixels.mean()), float(pixels.std())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x - self.mean) / self.deviation
+
+
+@cache
+def loaded(folder: str) -> data.Dataset:
+    """The data, once in each process."""
+    dataset, images = data.load(folder), TASKS[Path(folder).name].images
+    train = data.Split(dataset.train.inputs[:images], dataset.train.targets[:images])
+    return dataclasses.replace(dataset, train=train)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""The evidence for presets: tables are the results', and ranks in one process are those of DDP."""
+
+import hashlib
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from fewbits.presets import PRESETS
+
+ROOT = Path(__file__).resolve().parents[2]
+BENCHMARKS = ROOT / "benchmarks"
+PAGE = (ROOT / "docs" / "feedback.md").read_text()
+RANKS, SEED = 2, 3
+
+
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch) -> "object":
+    """Import a script of the benchmarks, as they import each other."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+
+    def load(name: str) -> ModuleType:
+        pytest.importorskip("torch")
+        return importlib.import_module(name)
+
+    return load
+
+
+def results(name: str) -> dict:
+    return json.loads((BENCHMARKS / "results" / name).read_text())
+
+
+def test_the_tables_on_the_page_are_made_of_the_results(benchmark) -> None:
+    for table in benchmark("feedback_table").tables():
+        assert table in PAGE
+
+
+def test_every_configuration_was_trained_alike(benchmark) -> None:
+    names = benchmark("feedback_table").ORDER
+    found = results("feedback.json")
+    for data, task in found["tasks"].items():
+        expected = {(name, lr, seed) for name in names for lr in task["rates"] for seed in range(5)}
+        runs = [run for run in found["runs"] if run["data"] == data]
+        assert {(run["name"], run["lr"], run["seed"]) for run in runs} == expected
+        assert len(runs) == len(expected)
+
+
+@pytest.mark.parametrize("data", ["digits", "mnist"])
+def test_tiny_is_what_has_the_fewest_bits_of_those_that_are_equal_to_plain(benchmark, data) -> None:
+    table = benchmark("feedback_table")
+    found = results("feedback.json")
+    specs = {run["name"]: (run["operator"], run["feedback"]) for run in found["runs"]}
+    own = table.summaries(found, data)
+    equal = [name for name in own if name != table.PLAIN and own[name].equal]
+    fewest = min(equal, key=lambda name: own[name].bits)
+    assert specs[fewest] == (PRESETS["tiny"].operator, PRESETS["tiny"].feedback)
+    assert f"`{PRESETS['tiny'].operator}` with `ef14`".replace("|", "\\|") in PAGE
+
+
+def test_averages_of_natural_are_ten_times_nearer_than_nearest_fp8() -> None:
+    found = results("bias.json")["draws"]
+    assert found["number"] == 20_000
+    for own in found["gradients"].values():
+        assert own["natural"] <= own["e4m3"] / 10
+
+
+def test_the_reference_of_e4m3_is_that_of_ml_dtypes(benchmark) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    bias = benchmark("bias")
+    draw = np.random.default_rng(1)
+    x = (draw.standard_normal((3, 1000)) * np.exp(3 * draw.standard_normal((3, 1000)))).astype("f4")
+    blocks, scale = bias.scaled(x, 448.0)
+    cast = blocks.astype(ml_dtypes.float8_e4m3fn).astype(np.float32)
+    assert np.array_equal(bias.e4m3(x), bias.unscaled(cast, scale, x))
+
+
+@pytest.mark.parametrize(
+    ("operator", "feedback"),
+    [("tiny", None), ("top-k:fraction=0.01|natural", "ef14:momentum=0.9")],
+)
+def test_ranks_in_one_process_end_with_the_bits_of_ddp(
+    benchmark, operator: str, feedback: str | None
+) -> None:
+    simulated = benchmark("simulated")
+    import torch
+
+    from fewbits.train import data, models
+
+    torch.set_num_threads(1)
+    dataset = data.load("digits")
+    torch.manual_seed(SEED)
+    net = models.build("cnn", dataset)
+    optimizer = torch.optim.SGD(net.parameters(), 0.05, 0.9)
+    ranks = simulated.Ranks(net, RANKS, operator, feedback=feedback, seed=SEED)
+    for batch in data.order(SEED, 0, len(dataset.train.inputs), 256):
+        shares = batch.reshape(RANKS, -1)
+        mean = ranks.mean([simulated.gradient(net, dataset, own) for own in shares])
+        simulated.step(net, optimizer, mean)
+    ranks.close()
+    state = hashlib.sha256()
+    for parameter in net.parameters():
+        state.update(parameter.detach().numpy().tobytes())
+    given = ["--feedback", feedback] if feedback else []
+    command = [
+        sys.executable, "-m", "fewbits.train", "--json", "--operator", operator, *given,
+        "--workers", str(RANKS), "--epochs", "1", "--batch-size", "256", "--seed", str(SEED),
+    ]  # fmt: skip
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, check=True, capture_output=True, env=environment)
+    assert json.loads(done.stdout)["runs"][0]["parameters_sha256"] == state.hexdigest()
