@@ -164,12 +164,12 @@ def tail_table(results: Run) -> str:
 
 def tables() -> list[str]:
     """All of them."""
-    accuracy, search, bias = (
+    accuracy, search, cnn, bias = (
         json.loads((RESULTS / f"{name}.json").read_text())
-        for name in ("feedback", "feedback-search", "bias")
+        for name in ("feedback", "feedback-search", "feedback-cnn", "bias")
     )
     own = [accuracy_table(accuracy, data) for data in ("digits", "mnist")]
-    return [*own, search_table(search), draws_table(bias), tail_table(bias)]
+    return [*own, search_table(cnn), search_table(search), draws_table(bias), tail_table(bias)]
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ class Preset:
 
 PRESETS = {
     "tiny": Preset(
-        "sparse-dithering:nu=10,scale=least-squares",
+        "top-k:fraction=0.01|natural",
         "ef14",
         "the fewest bytes at the accuracy of plain training",
     ),
