@@ -29,6 +29,7 @@ from fewbits.policy import Default
 from fewbits.train import data, models
 
 RESULTS = Path(__file__).parent / "results" / "feedback.json"
+CNN_RESULTS = RESULTS.with_stem("feedback-cnn")
 RANKS, MOMENTUM = 4, 0.9
 MLP = {"digits": (512, 64), "MNIST": (128,)}  # widths of the hidden layers
 
@@ -47,6 +48,10 @@ class Task:
 TASKS = {
     "digits": Task("mlp", epochs=20, batch_size=64, rates=(0.02, 0.05, 0.1)),
     "mnist": Task("mlp", epochs=5, batch_size=128, rates=(0.02, 0.05, 0.1), images=12_800),
+}
+CNN_TASKS = {
+    "digits": Task("cnn", epochs=15, batch_size=64, rates=(0.02, 0.05, 0.1)),
+    "mnist": Task("cnn", epochs=2, batch_size=128, rates=(0.02, 0.05, 0.1), images=12_800),
 }
 
 
@@ -78,6 +83,7 @@ class Job:
     lr: float
     seed: int
     configuration: Configuration
+    task: Task
 
     @property
     def key(self) -> tuple[str, str, float, int]:
@@ -95,13 +101,17 @@ def main() -> None:
         help="a configuration; FEEDBACK - for none, corrected for momentum inside")  # fmt: skip
     add("--seeds", type=int, default=5, metavar="N")
     add("--rates", type=float, nargs="+", metavar="X", help="of the grid, these only")
-    add("--results", type=Path, default=RESULTS, metavar="FILE")
+    add("--model", choices=("mlp", "cnn"), default="mlp", help="cnn is that of fewbits train")
+    add("--results", type=Path, metavar="FILE", help="default: feedback.json, feedback-cnn.json")
     add("--jobs", type=int, default=2, metavar="N", help="processes")
     options = parser.parse_args()
-    wanted, began = jobs(options), time.monotonic()
+    tasks = CNN_TASKS if options.model == "cnn" else TASKS
+    if options.results is None:
+        options.results = CNN_RESULTS if options.model == "cnn" else RESULTS
+    wanted, began = jobs(options, tasks), time.monotonic()
     with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
         for done, row in enumerate(pool.imap_unordered(run, wanted), 1):
-            keep(row, options.results)
+            keep(row, options.results, tasks)
             left = (time.monotonic() - began) / done * (len(wanted) - done) / 60
             print(
                 f"{done}/{len(wanted)} {row['data']} {row['name']} lr {row['lr']} seed "
@@ -111,7 +121,7 @@ def main() -> None:
             )
 
 
-def jobs(options: argparse.Namespace) -> list[Job]:
+def jobs(options: argparse.Namespace, tasks: dict[str, Task]) -> list[Job]:
     """What is missing; seeds outermost, so that all configurations grow together."""
     named = options.only or ([] if options.trials else list(CONFIGURATIONS))
     chosen = {name: CONFIGURATIONS[name] for name in named}
@@ -120,11 +130,11 @@ def jobs(options: argparse.Namespace) -> list[Job]:
         chosen[f"{spec} {feedback}"] = Configuration(spec, method, feedback == "corrected")
     known = {(row["data"], row["name"], row["lr"], row["seed"]) for row in read(options.results)}
     found = [
-        Job(folder, name, lr, seed, one)
+        Job(folder, name, lr, seed, one, tasks[Path(folder).name])
         for folder in options.data or ["digits"]
         for seed in range(options.seeds)
         for name, one in chosen.items()
-        for lr in options.rates or TASKS[Path(folder).name].rates
+        for lr in options.rates or tasks[Path(folder).name].rates
     ]
     return [job for job in found if job.key not in known]
 
@@ -135,10 +145,10 @@ def read(results: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def keep(row: dict[str, Any], results: Path) -> None:
+def keep(row: dict[str, Any], results: Path, tasks: dict[str, Task]) -> None:
     """Add a run to the file: all of it or nothing."""
-    tasks = {name: dataclasses.asdict(task) for name, task in TASKS.items()}
-    head = json.dumps({"ranks": RANKS, "momentum": MOMENTUM, "mlp": MLP, "tasks": tasks})
+    described = {name: dataclasses.asdict(task) for name, task in tasks.items()}
+    head = json.dumps({"ranks": RANKS, "momentum": MOMENTUM, "mlp": MLP, "tasks": described})
     order = sorted(
         [*read(results), row], key=lambda run: [run[k] for k in ("data", "name", "lr", "seed")]
     )
@@ -152,7 +162,7 @@ def run(job: Job) -> dict[str, Any]:
     """Train and test once."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    dataset, task = loaded(job.data), TASKS[Path(job.data).name]
+    dataset, task = loaded(job.data, job.task.images), job.task
     began = time.monotonic()
     torch.manual_seed(job.seed)
     net, one = build(task.model, dataset), job.configuration
@@ -233,9 +243,9 @@ class Standard(nn.Module):
 
 
 @cache
-def loaded(folder: str) -> data.Dataset:
+def loaded(folder: str, images: int | None) -> data.Dataset:
     """The data, once in each process."""
-    dataset, images = data.load(folder), TASKS[Path(folder).name].images
+    dataset = data.load(folder)
     train = data.Split(dataset.train.inputs[:images], dataset.train.targets[:images])
     return dataclasses.replace(dataset, train=train)
 
