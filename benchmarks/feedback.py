@@ -25,7 +25,6 @@ import simulated
 import torch
 from torch import nn
 
-from fewbits.policy import Default
 from fewbits.train import data, models
 
 RESULTS = Path(__file__).parent / "results" / "feedback.json"
@@ -166,7 +165,8 @@ def run(job: Job) -> dict[str, Any]:
     began = time.monotonic()
     torch.manual_seed(job.seed)
     net, one = build(task.model, dataset), job.configuration
-    optimizer = torch.optim.SGD(groups(net, one), job.lr)
+    momentum = 0.0 if one.corrected else MOMENTUM
+    optimizer = torch.optim.SGD(net.parameters(), job.lr, momentum)
     method = f"{one.feedback}:momentum={MOMENTUM}" if one.corrected else one.feedback
     ranks = None
     if one.operator != "none":
@@ -184,15 +184,6 @@ def run(job: Job) -> dict[str, Any]:
         "loss": finite(float(np.mean(losses[-len(losses) // task.epochs :]))),
         **counted(net, ranks), "seconds": round(time.monotonic() - began, 1),
     }  # fmt: skip
-
-
-def groups(net: nn.Module, one: Configuration) -> list[dict[str, Any]]:
-    """Parameters and their momentum: feedback has none for those that travel exactly."""
-    policy, exact, others = Default(), [], []
-    for name, own in net.named_parameters():
-        (others if policy(name, tuple(own.shape)) is None else exact).append(own)
-    inside = 0.0 if one.corrected else MOMENTUM
-    return [{"params": exact, "momentum": MOMENTUM}, {"params": others, "momentum": inside}]
 
 
 def counted(net: nn.Module, ranks: simulated.Ranks | None) -> dict[str, float]:

@@ -358,6 +358,35 @@ def direct(
     world.leave(net)
 
 
+class Twins(torch.nn.Module):
+    """Two layers, of which the second can be left out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(33, 3), torch.nn.Linear(33, 3)
+
+    def forward(self, x: torch.Tensor, both: bool) -> torch.Tensor:
+        return self.first(x) + self.second(x) if both else self.first(x)
+
+
+def unused(world: World) -> None:
+    """Memories of a layer that no rank uses in the last two steps, before and after them."""
+    world.join()
+    torch.manual_seed(0)
+    net = DistributedDataParallel(Twins(), find_unused_parameters=True)
+    state = attach(net, worker="top-k:fraction=0.1|natural", feedback="ef14")
+    seen = []
+    for step in range(5):
+        net.zero_grad()
+        x, y = batch(world, step)
+        torch.nn.functional.mse_loss(net(x, step < 3), y).backward()
+        kept = state.state_dict()["worker/second.weight/0"]
+        seen.append([float(np.abs(kept).sum()), net.module.second.weight.grad is None])
+    world.result["seen"] = seen
+    state.close()
+    world.leave(net)
+
+
 def _pieces(rank: int, step: int, part: int, sizes: Sequence[int]) -> list[torch.Tensor]:
     source = np.random.default_rng([rank, step, part, 8])
     return [torch.from_numpy(source.standard_normal(n).astype(np.float32)) for n in sizes]
@@ -365,5 +394,5 @@ def _pieces(rank: int, step: int, part: int, sizes: Sequence[int]) -> list[torch
 
 SCENARIOS: dict[str, Callable[..., None]] = {
     function.__name__: function
-    for function in (kept, interrupted, saved, refused, unpickled, joined, direct)
+    for function in (kept, interrupted, saved, refused, unpickled, joined, direct, unused)
 }

@@ -182,6 +182,23 @@ def test_after_an_error_everyone_can_go_back_and_on(launcher: Launcher, scheme: 
         assert all(step["moved"] and step["finite"] for step in result["seen"][3:])
 
 
+def test_a_layer_that_no_rank_uses_keeps_its_memory(launcher: Launcher) -> None:
+    """DDP drops the mean of such a layer: whatever of the memory were in it would be lost."""
+    for result in launcher.results("unused"):
+        memories = [memory for memory, _ in result["seen"]]
+        assert [dropped for _, dropped in result["seen"]] == [False] * 3 + [True] * 2
+        assert memories[2] > 0
+        assert memories[2] == memories[3] == memories[4]
+        assert memories[1] != memories[2]
+
+
+def test_momentum_inside_the_feedback_is_refused_for_one_rank(launcher: Launcher) -> None:
+    options = {"worker": "natural", "feedback": "ef14:momentum=0.9"}
+    (outcome,) = launcher.run("train", 1, compression=options)
+    assert outcome.error == "SpecError"
+    assert "give the momentum to the optimizer" in outcome.message
+
+
 def test_a_biased_operator_without_feedback_warns_once_and_says_what_to_pass() -> None:
     with warnings.catch_warnings(record=True, action="always") as caught:
         ddp.Compression(TOP)

@@ -136,6 +136,8 @@ def started() -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         text=True,
+        # A shell starts what runs in its background with this signal ignored, the tests included.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     until = time.monotonic() + 60
     while len(children(process.pid)) < 2 or len(namespaces(process.pid)) < 3:

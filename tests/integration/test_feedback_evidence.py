@@ -105,7 +105,8 @@ def test_ranks_in_one_process_end_with_the_bits_of_ddp(
     dataset = data.load("digits")
     torch.manual_seed(SEED)
     net = models.build("cnn", dataset)
-    optimizer = torch.optim.SGD(net.parameters(), 0.05, 0.9)
+    momentum = 0.0 if feedback else 0.9  # the feedback has it where it is given
+    optimizer = torch.optim.SGD(net.parameters(), 0.05, momentum)
     ranks = simulated.Ranks(net, RANKS, operator, feedback=feedback, seed=SEED)
     for batch in data.order(SEED, 0, len(dataset.train.inputs), 256):
         shares = batch.reshape(RANKS, -1)
@@ -115,7 +116,7 @@ def test_ranks_in_one_process_end_with_the_bits_of_ddp(
     state = hashlib.sha256()
     for parameter in net.parameters():
         state.update(parameter.detach().numpy().tobytes())
-    given = ["--feedback", feedback] if feedback else []
+    given = ["--momentum", str(momentum), *(["--feedback", feedback] if feedback else [])]
     command = [
         sys.executable, "-m", "fewbits.train", "--json", "--operator", operator, *given,
         "--workers", str(RANKS), "--epochs", "1", "--batch-size", "256", "--seed", str(SEED),

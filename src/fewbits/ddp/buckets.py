@@ -22,7 +22,10 @@ def job(bucket: GradBucket) -> Job:
         future = torch.futures.Future()
     # Of a rank without inputs, in DDP's `join`: it sends zeros outside of any backward pass.
     idle = torch._C._current_graph_task_id() == -1 and not tensor.any()
-    return Job(bucket.index(), tensor, bucket.parameters(), bucket.is_last(), future, ready, idle)
+    parameters = bucket.parameters()
+    # If no rank has reached them, DDP drops their mean: what is remembered must not be in it.
+    unused = [parameter for parameter in parameters if parameter.grad is None]
+    return Job(bucket.index(), tensor, parameters, bucket.is_last(), future, ready, idle, unused)
 
 
 def replica(job: Job) -> int:

@@ -58,8 +58,10 @@ class Compression:
             raise SpecError(f"scheme must be {', '.join(SCHEMES)}, got {scheme!r}")
         if nonfinite not in ("propagate", "skip", "raise"):
             raise SpecError(f"nonfinite must be propagate, skip or raise, got {nonfinite!r}")
-        if timeout <= 0 or threads < 1:
-            raise SpecError(f"timeout and threads must be positive, got {timeout} and {threads}")
+        if not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
+            raise SpecError(f"timeout must be a positive number of seconds, got {timeout!r}")
+        if not isinstance(threads, int) or threads < 1:
+            raise SpecError(f"threads must be a positive whole number, got {threads!r}")
         self.scheme, self.seed, self.timeout, self.threads = scheme, seed, timeout, threads
         self.progress = Progress(nonfinite)
         self._group = process_group
@@ -67,7 +69,7 @@ class Compression:
         self._pipeline: Pipeline | None = None
         self._this_step: list[Job] = []
         self._plain_bytes = 0
-        self._nonfinite_steps = self._skipped_steps = 0
+        self._steps = self._nonfinite_steps = self._skipped_steps = 0
         self._latency, self._before = 0.0, (0.0, 0.0, 0)
         self.skipped = False
         rules, known = defaults.policy(policy), Names.of(names)
@@ -107,6 +109,7 @@ class Compression:
             reducer.prepare(self._comm)
         if self._auto is not None:
             self._auto.ranks = self._comm.size
+        defaults.refuse_momentum_alone(self.loop, self._comm.size)
         self.progress.promises = self._reducer.promises
         text = self._configuration()
         plan = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
@@ -137,6 +140,8 @@ class Compression:
 
     @step.setter
     def step(self, step: int) -> None:
+        if not isinstance(step, int) or step < 0:
+            raise SpecError(f"a step is a whole number from 0 on, got {step!r}")
         self.progress.step = step
 
     def report(self) -> Report:
@@ -149,7 +154,7 @@ class Compression:
             master=master,
             scheme=self.scheme,
             ranks=self._comm.size if self._comm else 1,
-            steps=self.progress.step,
+            steps=self._steps,
             payload_bytes=spent.payload_bytes,
             header_bytes=spent.header_bytes,
             plain_bytes=self._plain_bytes,
@@ -190,8 +195,8 @@ class Compression:
 
         After `scaler.update()` of a GradScaler: its new scale over its old one.
         """
-        if not 0 < factor < math.inf:
-            raise SpecError(f"memories can be rescaled by a positive number, got {factor}")
+        if not isinstance(factor, int | float) or not 2.0**-126 <= factor <= 2.0**127:
+            raise SpecError(f"memories are rescaled by a positive float32 number, got {factor!r}")
         if self.loop is not None:
             self.loop.store.scale(factor)
 
@@ -241,6 +246,7 @@ class Compression:
             return step, {}
         own = self.loop.method.shared_out(states, place.ranks) if reshard else states[0]
         self.loop.store.check(own)
+        state.refuse_useless(own, self.planner.exact_names())
         return step, own
 
     def _together(self, find: Callable[[], tuple[int, State]]) -> None:
@@ -327,6 +333,7 @@ class Compression:
             self._skipped_steps += 1
             for job in self._this_step:
                 job.tensor.zero_()
+        self._steps += 1
         progress.saw_nonfinite = False
         self._this_step.clear()
 

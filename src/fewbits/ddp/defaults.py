@@ -9,6 +9,7 @@ from fewbits.errors import SpecError
 from fewbits.kernels.formats import FLOAT32
 from fewbits.policy import Policy
 from fewbits.registry import operator
+from fewbits.schemes.correction import Loop
 from fewbits.schemes.payload import CHUNK
 
 NEGLIGIBLE_BIAS = 1e-3  # squared relative error below which a biased operator is a mere cast
@@ -42,6 +43,15 @@ def warn_of_bias(worker: Operator) -> None:
             f"{worker} is biased and nothing corrects it: training may stall short of the optimum; "
             "pass feedback='ef14', or use an unbiased operator such as 'natural'",
             stacklevel=4,
+        )
+
+
+def refuse_momentum_alone(loop: Loop | None, ranks: int) -> None:
+    """One rank reduces nothing, so nothing would give its gradients the feedback's momentum."""
+    if loop is not None and ranks == 1 and loop.method.has_momentum:
+        raise SpecError(
+            f"{loop.method} has momentum, but one rank alone sends nothing: give the momentum to "
+            "the optimizer"
         )
 
 

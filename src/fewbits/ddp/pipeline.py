@@ -26,6 +26,7 @@ class Job:
     future: "torch.futures.Future[torch.Tensor]"
     ready: Any = None  # a CUDA event after which the tensor may be read
     idle: bool = False  # no gradient: this rank only accompanies the others
+    unused: Sequence[Any] = ()  # parameters that the backward pass did not reach
     since: float = field(default_factory=time.perf_counter)
     done: threading.Event = field(default_factory=threading.Event)
 

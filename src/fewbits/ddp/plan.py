@@ -88,6 +88,11 @@ class Planner:
         trained = [parameter for parameter in self.names.given if parameter.requires_grad]
         return {self.names(parameter): tuple(parameter.shape) for parameter in trained}
 
+    def exact_names(self) -> set[str]:
+        """Those of the model's parameters that will travel as they are."""
+        model = self.model()
+        return {name for name in model if self.operators(name, model[name])[0] == Identity()}
+
     def units(self, parameters: Sequence[Any]) -> list[Unit]:
         """The units of a bucket that holds `parameters` one after the other."""
         units: list[Unit] = []

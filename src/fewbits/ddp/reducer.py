@@ -60,6 +60,7 @@ class Reducer(ABC):
     def _announce(self, job: Job) -> None:
         self.progress.replica = buckets.replica(job)
         self.progress.idle = job.idle
+        self.progress.unused = frozenset(map(self.planner.names, job.unused))
 
 
 class Compressed(Reducer):

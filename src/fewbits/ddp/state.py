@@ -6,7 +6,7 @@ and one rank's, loaded by all, would be wrong on all others.
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -21,6 +21,10 @@ from fewbits.errors import DisagreementError, MissingExtraError
 State = Mapping[str, npt.NDArray[Any]]
 _ABOUT = "fewbits"
 _VERSION = 1
+_DIGESTS = {
+    "model": "parameters have other names or shapes",
+    "plan": "some parameters have other operators",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,8 @@ def unpack(
 
     `DisagreementError` if the states belong elsewhere.
     """
+    if not isinstance(saved, Mapping | Sequence):
+        raise DisagreementError(f"a state is what state_dict() gave, got {type(saved).__name__}")
     states = [saved] if isinstance(saved, Mapping) else list(saved)
     if not states:
         raise DisagreementError("there is no state to load")
@@ -76,10 +82,20 @@ def unpack(
         same = ("feedback", "model", "rank", "configuration", "plan")
     for what in same:
         if first[what] != getattr(place, what):
-            raise DisagreementError(
-                f"the state is of another {what}: {first[what]!r}, here {getattr(place, what)!r}"
-            )
+            own = f"{first[what]!r}, here {getattr(place, what)!r}"
+            raise DisagreementError(f"the state is of another {what}: {_DIGESTS.get(what, own)}")
     return first["step"], [_arrays(state) for state in states]
+
+
+def refuse_useless(memories: State, exact: Container[str]) -> None:
+    """Refuse memories of parameters that travel exactly here: they would be lost in silence."""
+    lost = sorted({key.partition("/")[2].rpartition("/")[0] for key in memories})
+    lost = [name for name in lost if name in exact]
+    if lost:
+        raise DisagreementError(
+            f"the state has memories of {', '.join(lost)}, which go exact here: use the policy "
+            "of the run that saved them"
+        )
 
 
 def write(folder: str | Path, state: State) -> None:
@@ -101,7 +117,8 @@ def read(folder: str | Path, place: Place, reshard: bool) -> State | list[State]
     if not reshard:
         if not (Path(folder) / place.file).exists():
             names = ", ".join(path.name for path in found) or "no such file"
-            raise DisagreementError(f"{folder} has no {place.file}: there is {names}")
+            hint = ", pass reshard=True if their number has changed" if found else ""
+            raise DisagreementError(f"{folder} has no {place.file}: there is {names}{hint}")
         return _read(Path(folder) / place.file)
     all_ranks = [f"rank-{rank}-of-{len(found)}.safetensors" for rank in range(len(found))]
     if not found or {path.name for path in found} != set(all_ranks):
@@ -116,6 +133,10 @@ def _read(path: Path) -> State:
         state: State = package.load(path.read_bytes())
     except Exception as error:  # the package's own error has no public name in all versions
         raise DisagreementError(f"{path} is damaged: {error}") from error
+    try:
+        _about(state)
+    except DisagreementError as error:
+        raise DisagreementError(f"{path}: {error}") from error
     return state
 
 

@@ -51,6 +51,11 @@ class Feedback(ABC):
         return merged
 
     @property
+    def has_momentum(self) -> bool:
+        """Whether it takes the place of the optimizer's momentum."""
+        return False
+
+    @property
     def spec(self) -> str:
         """The text form."""
         return self.name + (f":{given}" if (given := parameters.to_text(self)) else "")
@@ -73,8 +78,13 @@ class EF14(Feedback):
     momentum: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.momentum < 1:
-            raise SpecError(f"momentum must be in [0, 1), got {self.momentum:g}")
+        if not isinstance(self.momentum, int | float) or not 0 <= self.momentum < 1:
+            raise SpecError(f"momentum must be in [0, 1), got {self.momentum!r}")
+
+    @property
+    def has_momentum(self) -> bool:
+        """With a momentum above 0."""
+        return self.momentum > 0
 
     def rule(self, operator: Operator, d: int, senders: int = 1) -> Rule:
         """An error memory."""
@@ -121,7 +131,8 @@ class EFBV(Feedback):
         """1 / (1 + omega) and 1 / (1 + omega / senders)."""
         omega = operator.guarantee(d).omega
         if omega is None:
-            return EF21().rule(operator, d, senders)
+            scale = _contracting(self, operator, d)
+            return Rule(True, scale, scale)
         return Rule(True, 1 / (1 + omega), 1 / (1 + omega / senders))
 
 
@@ -147,7 +158,8 @@ def _contracting(method: Feedback, operator: Operator, d: int) -> float:
         return 1.0
     if promise.omega is None:
         raise SpecError(
-            f"{method.name} needs an operator that contracts: {operator} may lose "
-            f"{promise.error:.3g} times the square of a vector of {d} values"
+            f"{method.name} needs an operator that contracts, and {operator} promises only that "
+            f"at most {promise.error:.3g} of a vector's square is lost ({d} values): use one that "
+            "loses less, or an unbiased one"
         )
     return 1 / (1 + promise.omega)

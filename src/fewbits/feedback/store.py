@@ -90,7 +90,7 @@ class Store:
     def load(self, arrays: Mapping[str, Array]) -> None:
         """Replace all memories; batches that are already bound see the new ones."""
         self.check(arrays)
-        self._loaded = dict(arrays)
+        self._loaded = {key: np.array(array) for key, array in arrays.items()}  # ours to change
         for key, (pair, place) in self._pairs.items():
             part = pair.now[:, place.start : place.start + place.count]
             part[...] = self._loaded.pop(key, 0)

@@ -4,7 +4,7 @@ Units that travel exactly have no memory. Whoever sums must divide before `mean`
 the memories of all schemes are in the units of one gradient.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -36,30 +36,41 @@ class Side:
     def __init__(self, pair: Pair, rules: Rules) -> None:
         self._pair, self._rules = pair, rules
 
-    def send(self, batch: Batch, values: Array, rng: Rng) -> Tally:
-        """Turn `values` into messages and encode them."""
-        self._each("message", values)
+    def send(self, batch: Batch, values: Array, rng: Rng, unused: Container[str] = ()) -> Tally:
+        """Turn `values` into messages and encode them; those of `unused` parameters stay zero."""
+        for rule, *arrays in self._used(values, unused):
+            rule.message(*arrays)
         return batch.encode(values.view(batch.format.bits), rng)
 
-    def keep(self, batch: Batch, values: Array) -> None:
+    def keep(self, batch: Batch, values: Array, unused: Container[str] = ()) -> None:
         """Remember what became of the messages in `values`, which `batch` has encoded."""
         if not self._rules:  # nor is there room for what a batch of exact units would decode to
             return
-        batch.decode(self._pair.then[0].view(batch.format.bits))
-        self._each("keep", values)
+        now, then = self._pair.now, self._pair.then
+        batch.decode(then[0].view(batch.format.bits))
+        for rule, *arrays in self._used(values, unused):
+            rule.keep(*arrays)
+        for unit, _ in self._rules:
+            if unit.parameter in unused:
+                then[:, unit.place] = now[:, unit.place]
         self._pair.written = True
 
     def receive(self, values: Array) -> None:
         """Turn decoded messages, or means of them, into estimates."""
-        self._each("receive", values)
+        for rule, *arrays in self._used(values):
+            rule.receive(*arrays)
         self._pair.written = True
 
-    def _each(self, what: str, values: Array) -> None:
+    def _used(
+        self, values: Array, unused: Container[str] = ()
+    ) -> Iterator[tuple[Rule, Array, Array, Array]]:
+        """Each unit's rule, values and both copies of its memory."""
         pair = self._pair
         with np.errstate(all="ignore"):  # NaN and infinity are the caller's to judge
             for unit, rule in self._rules:
-                place = slice(unit.start, unit.start + unit.count)
-                getattr(rule, what)(values[place], pair.now[:, place], pair.then[:, place])
+                if unit.parameter not in unused:
+                    at = unit.place
+                    yield rule, values[at], pair.now[:, at], pair.then[:, at]
 
 
 class Correction:
@@ -73,11 +84,9 @@ class Correction:
     def __init__(
         self, loop: Loop, units: Sequence[Unit], owned: Sequence[Unit], size: int, format: Format
     ) -> None:
-        there = [
-            (unit, loop.method.rule(unit.worker, unit.count, size))
-            for unit in units
-            if unit.worker != Identity()
-        ]
+        rules = [(unit, loop.method.rule(unit.worker, unit.count, size)) for unit in units]
+        # What goes exact has nothing to correct; but if there is momentum, it is here for all.
+        there = [(own, rule) for own, rule in rules if own.worker != Identity() or rule.momentum]
         back = [
             (unit, replace(loop.method.rule(unit.master, unit.count), momentum=0.0))
             for unit in units
@@ -102,12 +111,14 @@ class Correction:
         master = bound(MASTER, back_mine if self._owner_keeps else shared(back))
         self.back, self.known = Side(master, back_mine), Side(master, back)
 
-    def send_worker(self, batch: Batch, values: Array, rng: Rng, *, idle: bool) -> Tally:
+    def send_worker(
+        self, batch: Batch, values: Array, rng: Rng, *, idle: bool, unused: Container[str]
+    ) -> Tally:
         """Send messages of this rank; if it only accompanies the others, zeros as they are."""
         if idle:
             return batch.encode(values.view(batch.format.bits), rng)
-        tally = self.worker.send(batch, values, rng)
-        self.worker.keep(batch, values)
+        tally = self.worker.send(batch, values, rng, unused)
+        self.worker.keep(batch, values, unused)
         return tally
 
     def send_back(self, batch: Batch, means: Array, rng: Rng) -> Tally:

@@ -38,6 +38,16 @@ class Unit:
     master: Operator
     shard: int | None = None
 
+    @property
+    def parameter(self) -> str:
+        """The name of the parameter that it is a chunk of."""
+        return self.name.rpartition("/")[0]
+
+    @property
+    def place(self) -> slice:
+        """Where it lies in the batch's vector."""
+        return slice(self.start, self.start + self.count)
+
 
 @dataclass(frozen=True, slots=True)
 class Slot:

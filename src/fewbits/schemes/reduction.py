@@ -79,6 +79,7 @@ class Progress:
     saw_nonfinite: bool = False  # on any rank, in this step
     replica: int = 0  # a digest of parameters that should be the same on all ranks
     idle: bool = False  # this rank has no gradient and only accompanies the others
+    unused: frozenset[str] = frozenset()  # parameters that have none on this rank
     spent: Spent = field(default_factory=Spent)
     promises: Promises = field(default_factory=Promises)
 
@@ -143,7 +144,8 @@ class Reduction(ABC):
         """Encode this rank's values, corrected by its memory if there is one."""
         if correction is None:
             return batch.encode(values, rng)
-        return correction.send_worker(batch, self.result(values), rng, idle=progress.idle)
+        floats, idle, unused = self.result(values), progress.idle, progress.unused
+        return correction.send_worker(batch, floats, rng, idle=idle, unused=unused)
 
     def hop(
         self,

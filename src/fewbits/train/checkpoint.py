@@ -12,11 +12,12 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from fewbits import _native
 from fewbits.errors import SpecError
 from fewbits.train.history import History
 from fewbits.train.settings import CHECKPOINT
 
-_ABOUT, _HISTORY, _RANDOM = "about", "history", "random"
+_ABOUT, _HISTORY, _RANDOM, _CHECKSUM = "about", "history", "random", "checksum"
 
 
 def write(
@@ -29,6 +30,7 @@ def write(
     tensors[_RANDOM] = torch.get_rng_state()
     tensors[_ABOUT] = _from_text(json.dumps(common))
     tensors[_HISTORY] = _from_text(history.to_json())
+    tensors[_CHECKSUM] = torch.tensor([_checksum(tensors)])
     folder.mkdir(parents=True, exist_ok=True)
     unfinished = folder / (CHECKPOINT + ".tmp")
     with unfinished.open("wb") as file:
@@ -69,8 +71,10 @@ def restore(
     tensors: dict[str, Tensor], net: nn.Module, optimizer: Optimizer, common: dict[str, Any]
 ) -> History:
     """Put the state back; `SpecError` where the checkpoint belongs to another configuration."""
-    if not {_ABOUT, _HISTORY, _RANDOM} <= tensors.keys():
+    if not {_ABOUT, _HISTORY, _RANDOM, _CHECKSUM} <= tensors.keys():
         raise SpecError("the checkpoint was not written by fewbits train")
+    if int(tensors.pop(_CHECKSUM)) != _checksum(tensors):
+        raise SpecError("the checkpoint was damaged: checksums differ")
     about = json.loads(_to_text(tensors[_ABOUT]))
     for name, value in common.items():
         if about.get(name) != value:
@@ -83,6 +87,16 @@ def restore(
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
     torch.set_rng_state(tensors[_RANDOM])
     return History.from_json(_to_text(tensors[_HISTORY]))
+
+
+def _checksum(tensors: dict[str, Tensor]) -> int:
+    """The file format has none, and a weight that has changed a little would go unnoticed."""
+    crc = 0
+    for name in sorted(tensors):
+        values = tensors[name].detach().contiguous().reshape(-1).view(torch.uint8).numpy()
+        crc = _native.crc32c(_from_text(name).numpy(), crc)
+        crc = _native.crc32c(values, crc)
+    return crc
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

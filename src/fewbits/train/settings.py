@@ -9,6 +9,7 @@ from typing import Any
 from fewbits import presets, registry
 from fewbits.errors import SpecError
 from fewbits.feedback import feedback
+from fewbits.schemes.payload import CHUNK
 from fewbits.train import formats
 from fewbits.train.references import is_reference
 
@@ -64,7 +65,10 @@ class Settings:
         """Where the checkpoints of one operator's run are kept."""
         if self.checkpoint is None:
             return None
-        name = "".join(c if c.isalnum() or c in "-=.," else "_" for c in spec)
+        text = spec
+        if not is_reference(spec) and spec not in (*presets.PRESETS, AUTO):
+            text = registry.operator(spec).spec  # however it was spelled
+        name = "".join(c if c.isalnum() or c in "-=.," else "_" for c in text)
         return Path(self.checkpoint) / name
 
 
@@ -150,11 +154,25 @@ def _check_choices(settings: Settings, kind: str) -> None:
             registry.operator(spec)
     if settings.master is not None:
         registry.operator(settings.master)
-    if settings.feedback is not None:
-        feedback(settings.feedback)
+    _check_feedback(settings)
     if settings.resume and settings.checkpoint is None:
         raise SpecError("--resume needs --checkpoint DIR")
     _check_checkpoint(settings)
+
+
+def _check_feedback(settings: Settings) -> None:
+    """Before anything is trained: what the method cannot correct, and momentum twice."""
+    if settings.feedback is None:
+        return
+    method = feedback(settings.feedback)
+    if method.has_momentum and settings.momentum:
+        raise SpecError(
+            f"--feedback {method} has momentum, and so has the optimizer: add --momentum 0"
+        )
+    ours = [spec for spec in settings.operators if not is_reference(spec)]
+    for spec in [*ours, *([settings.master] if settings.master else [])]:
+        if spec not in presets.PRESETS and spec != AUTO:
+            method.rule(registry.operator(spec), CHUNK)
 
 
 def _check_checkpoint(settings: Settings) -> None:

@@ -78,5 +78,7 @@ def test_diana_refuses_a_biased_operator_and_says_what_to_use() -> None:
 def test_what_neither_contracts_nor_is_unbiased_is_refused(name: str) -> None:
     operator = fewbits.operator("rand-k:fraction=0.1|natural:rounding=nearest")
     assert operator.guarantee(64).alpha >= 1
-    with pytest.raises(SpecError, match=r"needs an operator that contracts: rand-k.* 64 values"):
+    with pytest.raises(
+        SpecError, match=r"needs an operator that contracts, and rand-k.* .64 values."
+    ):
         feedback(name).rule(operator, 64)

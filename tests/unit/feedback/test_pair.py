@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fewbits
-from fewbits import Rng
+from fewbits import Rng, SpecError
 from fewbits.feedback import Receiver, Sender
 
 METHODS = (
@@ -63,3 +63,16 @@ def test_shapes_are_flattened_in_the_order_of_memory() -> None:
     frame, memory = sender.step(np.float32([[1, 8], [16, 3]]), sender.init(4), Rng.from_seed(1))
     assert fewbits.decompress(frame).tolist() == [0, 8, 16, 0]
     assert memory.tolist() == [[1, 0, 0, 3]]
+
+
+def test_pairs_refuse_what_does_not_fit() -> None:
+    sender = Sender.of("ef14", "natural", d=7)
+    with pytest.raises(SpecError, match="made for 7 values, got 8"):
+        sender.init(8)
+    with pytest.raises(SpecError, match="expected 7 values, got 3"):
+        sender.step(np.zeros(3), sender.init(7), Rng.from_seed(1))
+    with pytest.raises(SpecError, match="decompress the frame first"):
+        Receiver(sender.rule).step(b"frame", sender.init(7))
+    for wrong in ({"d": 0}, {"d": 1.5}, {"d": 7, "senders": 0}):
+        with pytest.raises(SpecError, match="must be a positive whole number"):
+            Sender.of("ef14", "natural", **wrong)

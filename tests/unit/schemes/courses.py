@@ -48,9 +48,11 @@ def reduced(
     threads: int = 1,
     cuts: Sequence[int] = (),
     idle: Collection[tuple[int, int]] = (),
+    unused: Collection[tuple[int, int, str]] = (),
 ) -> list[Course]:
     """What each rank sees; the units travel in batches that begin at `cuts`, all steps but the
-    first, and the `idle` (rank, step) only accompany the others.
+    first, the `idle` (rank, step) only accompany the others, and the `unused` (rank, step,
+    parameter) have no gradient.
     """
     ends = [0, *cuts, len(batch)]
 
@@ -71,6 +73,9 @@ def reduced(
                     bound.append(SCHEMES[scheme](moved, format, rank.comm, threads, loop))
             flat = given(rank.comm.rank, step).copy()
             rank.progress.idle = (rank.comm.rank, step) in idle
+            rank.progress.unused = frozenset(
+                name for number, at, name in unused if (number, at) == (rank.comm.rank, step)
+            )
             results = []
             for part, reduction in zip(parts, bound, strict=True):
                 own = flat[part[0].start : part[-1].start + part[-1].count].copy()

@@ -18,7 +18,8 @@ COUNT = sum(SIZES)
 FIXED = ("natural", "top-k:fraction=0.1|natural", "rand-k:fraction=0.25|natural")
 VARYING = ("natural:coder=rans", "sign", "sparse-dithering", "spherical")
 BIASED = ("top-k:fraction=0.1|natural", "sign", "sparse-dithering", "spherical")
-METHODS = ("ef14", "ef14:momentum=0.9", "ef21", "diana", "ef-bv")
+WITHOUT_MOMENTUM = ("ef14", "ef21", "diana", "ef-bv")
+METHODS = (*WITHOUT_MOMENTUM, "ef14:momentum=0.9")
 ALLOWED = [(m, o) for m in METHODS for o in FIXED + VARYING if m != "diana" or o not in BIASED]
 EVERY = pytest.mark.parametrize("scheme", SCHEMES)
 
@@ -121,7 +122,7 @@ def test_a_rank_without_inputs_keeps_its_memory_while_others_go_on(
 
 
 @EVERY
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", WITHOUT_MOMENTUM)
 def test_exact_units_have_no_memory_and_are_exact(scheme: str, method: str) -> None:
     exact, lossy = fewbits.operator("identity"), fewbits.operator("natural")
     pairs = [(exact, exact), (lossy, exact), (exact, lossy), (lossy, lossy)]
@@ -141,7 +142,41 @@ def test_exact_units_have_no_memory_and_are_exact(scheme: str, method: str) -> N
 
 
 @EVERY
-@pytest.mark.parametrize("method", METHODS)
+def test_exact_units_have_the_momentum_of_the_feedback(scheme: str) -> None:
+    """The optimizer has none then, so nothing else would give it to them."""
+    batch, given = units((900, 300), "identity"), values(1200)
+    courses = reduced(scheme, "ef14:momentum=0.5", 2, batch, given=given, cuts=(1,))
+    total = np.zeros(1200, np.float32)
+    for step, mean in enumerate(courses[0].means):
+        both = given(0, step) + given(1, step)
+        total = total / 2 + both / 2
+        np.testing.assert_allclose(mean, total, rtol=1e-5, atol=1e-6)
+    assert not np.allclose(courses[0].means[-1], (given(0, 2) + given(1, 2)) / 2)
+
+
+@EVERY
+@pytest.mark.parametrize("method", [method for method in METHODS if method != "diana"])
+def test_parameters_without_a_gradient_keep_their_memory(scheme: str, method: str) -> None:
+    """DDP drops the mean of a parameter that no rank has reached: nothing may be in it."""
+    batch = units((700, 400), "top-k:fraction=0.1|natural")
+    given = values(1100)
+
+    def rested(rank: int, step: int) -> np.ndarray:
+        g = given(rank, step).copy()
+        g[700:] *= step < 2
+        return g
+
+    unused = [(rank, step, "p1") for rank in range(2) for step in (2, 3)]
+    courses = reduced(scheme, method, 2, batch, given=rested, steps=4, unused=unused)
+    for course in courses:
+        before, after = course.memories[1], course.memories[3]
+        assert np.any(before["worker/p1/0"])
+        assert before["worker/p1/0"].tobytes() == after["worker/p1/0"].tobytes()
+        assert before["worker/p0/0"].tobytes() != after["worker/p0/0"].tobytes()
+
+
+@EVERY
+@pytest.mark.parametrize("method", WITHOUT_MOMENTUM)
 def test_batches_of_exact_units_alone_need_no_room(scheme: str, method: str) -> None:
     batch, given = units((40_000, 30_000), "identity"), values(70_000)
     courses = reduced(scheme, method, 2, batch, given=given, cuts=(1,))
