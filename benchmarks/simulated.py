@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from fewbits.ddp import Compression
-from fewbits.ddp.pipeline import Job
+from fewbits.exchange.jobs import Job
 from fewbits.schemes.comm import LocalComm
 from fewbits.train import data
 
@@ -46,8 +46,7 @@ class Ranks:
         self._threads.shutdown()
 
     def _reduce(self, side: Compression, gradient: Tensor) -> None:
-        future: torch.futures.Future[Tensor] = torch.futures.Future()
-        side._reduce(Job(0, gradient, self.parameters, True, future))
+        side._reduce(Job(0, gradient, self.parameters, is_last=True))
 
 
 def gradient(
