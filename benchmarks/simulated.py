@@ -62,7 +62,8 @@ class Locals:
 
     def step(self) -> bool:
         """A local step was taken on every rank; whether a round has ended."""
-        return list(self._threads.map(LocalSGD.step, self.sides))[0]
+        first, *_ = self._threads.map(LocalSGD.step, self.sides)
+        return first
 
     def sync(self) -> None:
         """End the round."""

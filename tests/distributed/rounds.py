@@ -1,6 +1,5 @@
 """What the ranks of LocalSGD runs do."""
 
-import contextlib
 import hashlib
 import os
 import random
@@ -100,7 +99,6 @@ def train(world: World, *, runs: Sequence[Run], steps: int) -> None:
         training = Training(world, run)
         own: dict[str, Any] = {"begins": digest(training.net), "rounds": [], "alone": []}
         for number in range(steps):
-            training.optimizer.param_groups[0]["lr"] *= 1.0
             if training.step(world, number):
                 own["rounds"].append([common(training.local), digest(training.net)])
                 own.setdefault("skipped", []).append(training.local.skipped)
@@ -120,6 +118,15 @@ def train(world: World, *, runs: Sequence[Run], steps: int) -> None:
     world.leave()
 
 
+def begin(world: World, training: Training, place: Path) -> int:
+    """Load what all ranks have saved last; the step to go on with."""
+    done = [p for p in place.glob("step-*") if len(list(p.glob("done-*"))) == world.size]
+    last = max((int(p.name[5:]) for p in done), default=0)
+    if last:
+        training.load(place / f"step-{last}", world.rank)
+    return last
+
+
 def interrupted_rounds(
     world: World,
     *,
@@ -132,13 +139,10 @@ def interrupted_rounds(
     """Train all runs side by side; with `every` save, with `death` die, and go on if one can."""
     world.join()
     trainings = [Training(world, run) for run in runs]
-    begins = []
-    for number, training in enumerate(trainings):
-        place = Path(folder) / str(number)
-        done = [p for p in place.glob("step-*") if len(list(p.glob("done-*"))) == world.size]
-        begins.append(max((int(p.name[5:]) for p in done), default=0))
-        if begins[-1]:
-            training.load(place / f"step-{begins[-1]}", world.rank)
+    begins = [
+        begin(world, training, Path(folder) / str(number))
+        for number, training in enumerate(trainings)
+    ]
     source = random.Random(death)
     when = source.randrange(every + 1, steps), source.randrange(len(runs))
     try:
@@ -201,9 +205,6 @@ def _count(world: World, training: Training, place: str, deed: str) -> None:
         if place == "local" and number == ROUND * H + 1:
             world.mark()
             DEEDS[deed]()
-        if place == "extra" and number == ROUND * H + 1:
-            world.mark()
-            training.local.step()
         if place == "early" and number == ROUND * H + 1:
             world.mark()
             training.local.sync()
@@ -232,8 +233,7 @@ def reloaded(world: World, *, run: Run, folder: str, save: bool, in_round: bool 
         training.local.save(folder)
         world.result["common"] = common(training.local)
     else:
-        with contextlib.nullcontext():
-            training.local.load(folder, reshard=True)
+        training.local.load(folder, reshard=True)
         world.result |= {"common": common(training.local), "begins": digest(training.net)}
         for number in range(H):
             training.step(world, steps + number)

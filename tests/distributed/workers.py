@@ -1,6 +1,6 @@
 """The processes that `launch` starts: a template that forks ranks, and a rank's life.
 
-An order is a line of JSON that names a scenario of `scenarios`, `faults`, `memories` or `rounds`, its
+An order is a line of JSON that names a scenario of one of the modules that `live` imports, its
 arguments, a rank, a world size and a folder. The rank writes what it has to say to a file there and
 then leaves as any program would, by the end of its main function or by the exception that left the
 scenario. One that is in a hurry skips the interpreter's end, which takes longer than most
