@@ -23,10 +23,11 @@ def render(document: dict[str, Any]) -> str:
 def headline(document: dict[str, Any]) -> str:
     """What was trained, in one line."""
     s = document["settings"]
+    alone = f", {s['local_steps']} local steps and outer {s['outer']}" if s["local_steps"] else ""
     return (
         f"{document['data']}, {s['model']} of {document['parameters']:,} parameters, "
         f"{s['workers']} workers, epochs: {s['epochs']}, batch {s['batch_size']} in all, "
-        f"seed {s['seed']}"
+        f"seed {s['seed']}{alone}"
     )
 
 
