@@ -18,6 +18,7 @@ from fewbits.lab.experiments import (
     oc_spherical,
     oc_sweep,
     oc_upper_bounds,
+    scale,
     uncertainty,
 )
 
@@ -36,6 +37,7 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
     oc_convergence.EXPERIMENT,
     comparison.EXPERIMENT,
     uncertainty.EXPERIMENT,
+    scale.EXPERIMENT,
 )
 
 
