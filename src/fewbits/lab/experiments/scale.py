@@ -126,11 +126,11 @@ def _draw_bytes(plot: "Axes", table: Sequence[Row]) -> None:
                   color=colour, ms=5)  # fmt: skip
     plot.set_title("What a rank of 1 B parameters sends in a step\n(measured with 1 M, times 954)")
     plot.set_ylabel("GB in a step, busiest rank (log scale)")
-    plot.set_ylim(0.01, 40)
+    plot.set_ylim(0.001, 40)
     _workers(plot)
     plot.set_yscale("log")
-    figures.plain_ticks(plot.yaxis, (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30))
-    plot.legend(fontsize=8, loc="lower right", bbox_to_anchor=(1.0, 0.12))
+    figures.plain_ticks(plot.yaxis, (0.001, 0.01, 0.1, 1, 10))
+    plot.legend(fontsize=8, loc="lower right")
 
 
 def _draw_gain(plot: "Axes", table: Sequence[Row]) -> None:
@@ -151,7 +151,7 @@ def _draw_gain(plot: "Axes", table: Sequence[Row]) -> None:
     plot.set_xscale("log")
     plot.set_yscale("log")
     figures.plain_ticks(plot.xaxis, (0.1, 1, 10, 100, 400))
-    figures.plain_ticks(plot.yaxis, (0.2, 0.5, 1, 2, 4, 8))
+    figures.plain_ticks(plot.yaxis, (0.1, 0.2, 0.5, 1, 2, 4, 8))
     plot.set_xlabel("a worker's link, Gbit/s (log scale)")
     plot.set_ylabel("seconds of plain all-reduce over ours (log scale)")
     plot.legend(fontsize=8, loc="lower left", bbox_to_anchor=(0, 0.15))
@@ -161,13 +161,16 @@ def _draw_border(plot: "Axes", table: Sequence[Row]) -> None:
     dashes = dict(zip(("10 M", "100 M", "1 B"), (":", "--", "-"), strict=True))
     for spec in ("natural", "natural:coder=rans"):
         for size, dash in dashes.items():
-            own = _lines(table, size, spec, 1, LINKS[0])
-            plot.plot([r.workers for r in own], [r.pays_below_gbit or 0 for r in own], dash,
-                      color=_STYLES[spec][0])  # fmt: skip
+            own = [r for r in _lines(table, size, spec, 1, LINKS[0]) if r.pays_below_gbit]
+            x, y = [r.workers for r in own], [r.pays_below_gbit or 0 for r in own]
+            plot.plot(x, y, dash, color=_STYLES[spec][0])
+            if x[-1] < WORKERS[-1]:
+                plot.plot(x[-1:], y[-1:], "x", color=_STYLES[spec][0], ms=9)
         plot.plot([], [], color=_STYLES[spec][0], label=spec)
     for size, dash in dashes.items():
         more = " and more" if size == "1 B" else ""
         plot.plot([], [], dash, color="black", label=f"{size} parameters{more}")
+    plot.plot([], [], "x", color="black", ms=9, ls="none", label="with more workers nowhere")
     plot.set_title("Compression pays below this link speed")
     plot.set_ylabel("Gbit/s (log scale)")
     plot.set_yscale("log")
