@@ -24,7 +24,7 @@ import torch
 from torch import nn
 
 import fewbits
-from fewbits.policy import SMALL
+from fewbits.policy import SMALL, Default
 from fewbits.train import data, models
 
 RESULTS = Path(__file__).parent / "results" / "local-sgd.json"
@@ -44,6 +44,7 @@ class Task:
     sgd_lr: float
     adam_lr: float
     test: int  # samples of the test set
+    small: int = SMALL  # matrices with fewer elements travel exactly
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class Method:
 
 TASKS = {
     "mnist": Task("mlp", 300, 128, 0.05, 0.001, 10_000),
-    "tinyshakespeare": Task("gpt", 240, 32, 0.0, 0.002, 400),
+    "tinyshakespeare": Task("gpt", 160, 32, 0.0, 0.002, 400, small=4096),
 }
 METHODS = {
     "LocalSGD": Method(8, "sgd", "sgd"),
@@ -140,16 +141,19 @@ def run(job: Job) -> dict[str, Any]:
         nets.append(build(task, dataset))
     inner = [optimizer(net, task, method) for net in nets]
     ranks = simulated.Locals(
-        nets, job.operator, local_steps=method.local_steps, outer=method.outer, seed=job.seed
-    )
-    frames, losses, start = Frames(job.operator), [], vector(nets[0])
+        nets, job.operator, local_steps=method.local_steps, outer=method.outer, seed=job.seed,
+        policy=Default(task.small),
+    )  # fmt: skip
+    frames, losses, start = Frames(job.operator), [], vector(nets[0], task)
     for number, batch in enumerate(batches(job.seed, dataset, task), 1):
         for net, own, chosen in zip(nets, inner, batch.reshape(RANKS, -1), strict=True):
             losses.append(local_step(net, own, dataset, chosen))
         if number % (FRAMES_EVERY * method.local_steps) == 0:
-            frames.measure([{k: start[k] - v for k, v in vector(net).items()} for net in nets])
+            frames.measure(
+                [{k: start[k] - v for k, v in vector(net, task).items()} for net in nets]
+            )
         if ranks.step():
-            start = vector(nets[0])
+            start = vector(nets[0], task)
     ranks.sync()
     reports = ranks.reports()
     ranks.close()
@@ -225,12 +229,12 @@ def tested(net: nn.Module, dataset: data.Dataset, count: int) -> dict[str, float
     return {"test_loss": loss / total, "accuracy": right / total}
 
 
-def vector(net: nn.Module) -> dict[str, np.ndarray]:
-    """Those parameters that the default policy compresses."""
+def vector(net: nn.Module, task: Task) -> dict[str, np.ndarray]:
+    """Those parameters that are compressed."""
     return {
         name: own.detach().numpy().copy()
         for name, own in net.named_parameters()
-        if own.dim() > 1 and own.numel() >= SMALL
+        if own.dim() > 1 and own.numel() >= task.small
     }
 
 
