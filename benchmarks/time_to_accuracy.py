@@ -13,25 +13,21 @@ is not run again.
 import argparse
 import itertools
 import json
-import os
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from in_namespaces import PATIENCE, interface_bytes, join, launched, leave, tell
 from torch import nn
 
 from fewbits.bench.link import contenders, tools
-from fewbits.bench.link.network import INTERFACE, Network
+from fewbits.bench.link.network import Network
 from fewbits.bench.link.setting import Link
 from fewbits.train import data
-from fewbits.train.worker import end_with_parent
 
 RESULTS = Path(__file__).parent / "results" / "time-to-accuracy.json"
 CONTENDERS = (
@@ -42,7 +38,6 @@ RANKS, BATCH, MOMENTUM = 4, 128, 0.9
 GOAL, MOST_STEPS = 0.98, 938  # two epochs
 EVERY, NEAR, EVERY_NEAR = 20, 0.97, 10  # steps between two tests, and once the goal is near
 LINK = 100e6  # bits a second
-PATIENCE = 120.0
 
 Run = dict[str, Any]
 
@@ -50,22 +45,23 @@ Run = dict[str, Any]
 def main() -> None:
     """Run what is missing."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("part", choices=("tune", "race", "rank"))
+    parser.add_argument("part", choices=("tune", "race"))
     parser.add_argument("--data", required=True, metavar="DIR", help="the folder of MNIST's files")
     parser.add_argument("--only", nargs="+", default=list(CONTENDERS), metavar="NAME")
-    parser.add_argument("--work", help=argparse.SUPPRESS)
+    parser.add_argument("--runs", type=json.loads, help=argparse.SUPPRESS)
+    parser.add_argument("--rank", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.part == "rank":
-        rank(options.data, **json.loads(options.work))
-        return
+    if options.rank:
+        rank(options.data, options.rank, options.runs)
     tools.check_ready()
     link = Link(None if options.part == "tune" else LINK)
     wanted = missing(options.part, options.only)
     print(f"{len(wanted)} runs on {link}")
     if not wanted:
         return
+    arguments = (options.part, "--data", options.data, "--runs", json.dumps(wanted))
     with Network(RANKS, link) as network:
-        for row in launched(network, options.data, wanted):
+        for row in launched(network, __file__, *arguments):
             keep({"part": options.part, **row})
             print(
                 f"{row['name']}, rate {row['lr']}, seed {row['seed']}: {row['steps']} steps, "
@@ -122,53 +118,13 @@ def keep(row: Run) -> None:
     unfinished.replace(RESULTS)
 
 
-def launched(network: Network, folder: str, wanted: list[Run]) -> Iterator[Run]:
-    """The ranks' results, as rank 0 tells them; no process outlives the call."""
-    with tempfile.TemporaryDirectory() as scratch:
-        ranks = []
-        try:
-            for number in range(RANKS):
-                work = json.dumps({"number": number, "store": f"{scratch}/store", "runs": wanted})
-                own = [sys.executable, __file__, "rank", "--data", folder, "--work", work]
-                inside = ["ip", "netns", "exec", network.namespace(number)]
-                ranks.append(
-                    subprocess.Popen(
-                        [*inside, *own],
-                        env=os.environ | {"GLOO_SOCKET_IFNAME": INTERFACE, "OMP_NUM_THREADS": "1"},
-                        stdin=subprocess.PIPE,
-                        stdout=subprocess.PIPE if number == 0 else subprocess.DEVNULL,
-                    )
-                )
-            assert ranks[0].stdout is not None
-            for line in ranks[0].stdout:
-                yield json.loads(line)
-            if ranks[0].wait():
-                sys.exit("a rank failed")
-        finally:
-            for process in ranks:
-                process.kill()
-                process.wait()
-
-
-def rank(folder: str, number: int, store: str, runs: list[Run]) -> None:
+def rank(folder: str, work: str, runs: list[Run]) -> None:
     """What one rank does: all runs, one after the other."""
-    end_with_parent()
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo",
-        init_method=f"file://{store}",
-        rank=number,
-        world_size=RANKS,
-        timeout=timedelta(seconds=PATIENCE),
-    )
+    number, _ = join(work)
     dataset = data.load(folder)
     for run in runs:
-        row = trained(dataset, number, **run)
-        if number == 0:
-            sys.stdout.write(json.dumps(row) + "\n")
-            sys.stdout.flush()
-    dist.barrier()
-    os._exit(0)  # gloo's threads may abort where other ranks leave meanwhile
+        tell(number, trained(dataset, number, **run))
+    leave()
 
 
 def trained(dataset: data.Dataset, number: int, name: str, lr: float, seed: int) -> Run:
@@ -213,11 +169,11 @@ def trained(dataset: data.Dataset, number: int, name: str, lr: float, seed: int)
 
 
 def model() -> nn.Module:
-    """Two convolutions and a hidden layer of 512: 0.8 M parameters, little to compute."""
+    """Two convolutions and a hidden layer of 256: 0.4 M parameters, little to compute."""
     return nn.Sequential(
         nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-        nn.Linear(32 * 7 * 7, 512), nn.ReLU(), nn.Linear(512, 10),
+        nn.Linear(32 * 7 * 7, 256), nn.ReLU(), nn.Linear(256, 10),
     )  # fmt: skip
 
 
@@ -241,11 +197,6 @@ def tested(net: nn.Module, dataset: data.Dataset, number: int) -> float:
     total = torch.tensor([right])
     dist.all_reduce(total)
     return total.item() / count
-
-
-def interface_bytes() -> int:
-    """What this rank's interface has sent."""
-    return int(Path(f"/sys/class/net/{INTERFACE}/statistics/tx_bytes").read_text())
 
 
 if __name__ == "__main__":
