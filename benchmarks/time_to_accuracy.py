@@ -36,7 +36,8 @@ CONTENDERS = (
 RATES, SEEDS = (0.02, 0.05, 0.1), (0, 1, 2)
 RANKS, BATCH, MOMENTUM = 4, 128, 0.9
 GOAL, MOST_STEPS = 0.98, 938  # two epochs
-EVERY, NEAR, EVERY_NEAR = 20, 0.97, 10  # steps between two tests, and once the goal is near
+FIRST = 120  # steps until the first test
+EVERY, NEAR, EVERY_NEAR = 20, 0.97, 10  # between two tests, and once the goal is near
 LINK = 100e6  # bits a second
 
 Run = dict[str, Any]
@@ -145,7 +146,7 @@ def trained(dataset: data.Dataset, number: int, name: str, lr: float, seed: int)
         optimizer.step()
         seconds += time.perf_counter() - began
         steps += 1
-        if steps % (EVERY_NEAR if accuracy > NEAR else EVERY) == 0:
+        if steps >= FIRST and steps % (EVERY_NEAR if accuracy > NEAR else EVERY) == 0:
             before = interface_bytes()
             accuracy = tested(net, dataset, number)
             tested_bytes += interface_bytes() - before
