@@ -2,7 +2,8 @@
 
 Each rank is a `Compression` of its own, with its plan, its scheme, its memories and its counted
 bytes, in a thread; `LocalComm` carries the bytes. Replicas are equal bit for bit, so there is one
-model. `same_as_ddp.py` shows that the parameters are those of a run under DDP, bit for bit.
+model. A test in `tests/integration/test_feedback_evidence.py` shows that the parameters are those of
+a run under DDP, bit for bit.
 """
 
 from collections.abc import Sequence
