@@ -2,8 +2,8 @@
 
 Each rank is a `Compression` or a `LocalSGD` of its own, with its plan, its scheme, its memories and
 its counted bytes, in a thread; `LocalComm` carries the bytes. Under DDP replicas are equal bit for
-bit, so there is one model; ranks that train alone have one each. Tests hold that the parameters are
-those of real processes, bit for bit.
+bit, so there is one model; ranks that train alone have one each. `test_feedback_evidence.py`
+and `test_local_sgd_evidence.py` show that parameters are those of real processes.
 """
 
 from collections.abc import Sequence
