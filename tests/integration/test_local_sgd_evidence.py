@@ -92,9 +92,9 @@ def test_every_method_was_run_with_every_operator_and_seed(benchmark: Any) -> No
     study = benchmark("local_sgd")
     expected = {
         (data, method, operator, seed)
-        for data in study.TASKS
+        for data, task in study.TASKS.items()
         for method in study.METHODS
-        for operator in study.OPERATORS
+        for operator in task.operators
         for seed in range(study.SEEDS)
     }
     found = [(r["data"], r["method"], r["operator"], r["seed"]) for r in results()]
