@@ -30,7 +30,7 @@ from fewbits.train import data, models
 RESULTS = Path(__file__).parent / "results" / "local-sgd.json"
 RANKS, SEEDS = 4, 3
 PLAIN = "identity"
-OPERATORS = (PLAIN, "natural", "natural:coder=rans")
+OPERATORS = (PLAIN, "natural", "natural:coder=rans", "natural:coder=rans with ef14")
 FRAMES_EVERY = 4  # rounds between two in which the operator's own frames are measured
 
 
@@ -144,11 +144,12 @@ def run(job: Job) -> dict[str, Any]:
         torch.manual_seed(job.seed)
         nets.append(build(task, dataset))
     inner = [optimizer(net, task, method) for net in nets]
+    operator, _, feedback = job.operator.partition(" with ")
     ranks = simulated.Locals(
-        nets, job.operator, local_steps=method.local_steps, outer=method.outer, seed=job.seed,
-        policy=Default(task.small),
+        nets, operator, local_steps=method.local_steps, outer=method.outer, seed=job.seed,
+        policy=Default(task.small), feedback=feedback or None,
     )  # fmt: skip
-    frames, losses, start = Frames(job.operator), [], vector(nets[0], task)
+    frames, losses, start = Frames(operator), [], vector(nets[0], task)
     for number, batch in enumerate(batches(job.seed, dataset, task), 1):
         for net, own, chosen in zip(nets, inner, batch.reshape(RANKS, -1), strict=True):
             losses.append(local_step(net, own, dataset, chosen))
@@ -300,6 +301,12 @@ def summary(runs: list[dict[str, Any]], of: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def label(operator: str) -> str:
+    """In the document."""
+    spec, with_, feedback = operator.partition(" with ")
+    return "none" if operator == PLAIN else f"`{spec}`" + (f"{with_}`{feedback}`" if with_ else "")
+
+
 def table(runs: list[dict[str, Any]]) -> str:
     """Markdown, as the document has it."""
     rows = ["| data | method | operator | test loss | difference | fewer bytes | by its frames |",
@@ -310,7 +317,7 @@ def table(runs: list[dict[str, Any]]) -> str:
         found = summary(runs, {"data": name, "method": method, "operator": operator})
         difference = f"{found['difference']:+.4f} ± {found['error']:.4f}"
         rows.append(
-            f"| {names[name]} | {method} | {'none' if operator == PLAIN else f'`{operator}`'} | "
+            f"| {names[name]} | {method} | {label(operator)} | "
             f"{found['loss']:.4f} | {'' if operator == PLAIN else difference} | "
             f"{found['ratio']:.2f} × | {found['predicted']:.2f} × |"
         )
