@@ -29,7 +29,7 @@ from fewbits.train import data, models
 
 RESULTS = Path(__file__).parent / "results" / "local-sgd.json"
 RANKS, SEEDS = 4, 3
-PLAIN = "identity"
+PLAIN, WITH = "identity", " with "
 OPERATORS = (PLAIN, "natural", "natural:coder=rans", "natural:coder=rans with ef14")
 FRAMES_EVERY = 4  # rounds between two in which the operator's own frames are measured
 
@@ -144,7 +144,7 @@ def run(job: Job) -> dict[str, Any]:
         torch.manual_seed(job.seed)
         nets.append(build(task, dataset))
     inner = [optimizer(net, task, method) for net in nets]
-    operator, _, feedback = job.operator.partition(" with ")
+    operator, _, feedback = job.operator.partition(WITH)
     ranks = simulated.Locals(
         nets, operator, local_steps=method.local_steps, outer=method.outer, seed=job.seed,
         policy=Default(task.small), feedback=feedback or None,
@@ -303,7 +303,7 @@ def summary(runs: list[dict[str, Any]], of: dict[str, Any]) -> dict[str, Any]:
 
 def label(operator: str) -> str:
     """In the document."""
-    spec, with_, feedback = operator.partition(" with ")
+    spec, with_, feedback = operator.partition(WITH)
     return "none" if operator == PLAIN else f"`{spec}`" + (f"{with_}`{feedback}`" if with_ else "")
 
 
@@ -316,10 +316,12 @@ def table(runs: list[dict[str, Any]]) -> str:
     for name, method, operator in sorted(groups, key=lambda g: (g[0], -len(g[1]), len(g[2]))):
         found = summary(runs, {"data": name, "method": method, "operator": operator})
         difference = f"{found['difference']:+.4f} ± {found['error']:.4f}"
+        # With a memory, messages are not the changes that frames were made of.
+        own = "" if WITH in operator else f"{found['predicted']:.2f} ×"
         rows.append(
             f"| {names[name]} | {method} | {label(operator)} | "
             f"{found['loss']:.4f} | {'' if operator == PLAIN else difference} | "
-            f"{found['ratio']:.2f} × | {found['predicted']:.2f} × |"
+            f"{found['ratio']:.2f} × | {own} |"
         )
     return "\n".join(rows)
 
