@@ -5,7 +5,7 @@
 trains the same model from the same start on the same batches on four ranks, with every method,
 operator and seed, and appends each run to `benchmarks/results/local-sgd.json`; what is there
 already is not run again. `--table` prints what the document shows. Ranks are those of
-`simulated.py`. Settings were fixed before the runs.
+`simulated.py`. Settings were fixed before the runs; `ef14` was added when others had been seen.
 """
 
 import argparse
@@ -307,13 +307,19 @@ def label(operator: str) -> str:
     return "none" if operator == PLAIN else f"`{spec}`" + (f"{with_}`{feedback}`" if with_ else "")
 
 
+def order(group: tuple[str, str, str]) -> tuple[str, int, bool, int]:
+    """LocalSGD before DiLoCo, uncompressed first."""
+    name, method, operator = group
+    return name, -len(method), operator != PLAIN, len(operator)
+
+
 def table(runs: list[dict[str, Any]]) -> str:
     """Markdown, as the document has it."""
     rows = ["| data | method | operator | test loss | difference | fewer bytes | by its frames |",
             "| --- | --- | --- | --- | --- | --- | --- |"]  # fmt: skip
     groups = dict.fromkeys((r["data"], r["method"], r["operator"]) for r in runs)
     names = {"mnist": "MNIST, MLP", "tinyshakespeare": "tiny-shakespeare, GPT"}
-    for name, method, operator in sorted(groups, key=lambda g: (g[0], -len(g[1]), len(g[2]))):
+    for name, method, operator in sorted(groups, key=order):
         found = summary(runs, {"data": name, "method": method, "operator": operator})
         difference = f"{found['difference']:+.4f} ± {found['error']:.4f}"
         # With a memory, messages are not the changes that frames were made of.
