@@ -62,7 +62,7 @@ class Operator(Named):
         return tally
 
     def kernel(self, d: int, format: Format) -> Kernel | None:
-        """The native kernel that encodes units of `d` values as rows of a table, if there is one."""
+        """The native kernel that encodes units of `d` values in a table, if there is one."""
         own = self.native(format)
         return None if own is None else Kernel(*own)
 

@@ -47,9 +47,7 @@ def new_table(rows: int) -> Table:
     return np.zeros(rows, _native.UNIT)
 
 
-def set_kernel(
-    row: Any, kernel: Kernel | tuple[int, int], format: Format, count: int
-) -> None:
+def set_kernel(row: Any, kernel: Kernel | tuple[int, int], format: Format, count: int) -> None:
     """Say what a row's unit is: its kernel, its values' format and number."""
     row["kind"], row["option"], row["kept"] = Kernel(*kernel)[:3]
     row["dtype"], row["count"] = format.code, count

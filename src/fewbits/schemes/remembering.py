@@ -36,7 +36,7 @@ def can_remember(batch: Batch, rules: Sequence[tuple[Unit, Rule]]) -> bool:
 
 
 def _has_rows(rule: Rule, row: Any) -> bool:
-    """What a coded section decodes to is not known before its size is, unless it is known anyway."""
+    """The size of a coded section, which decoding needs, is not known before the call."""
     coded = int(row["kind"]) == kernels.NATURAL and int(row["option"]) & kernels.CODED
     return _leaves_remains(rule, row) or not coded
 
