@@ -80,7 +80,9 @@ def test_a_row_has_the_bits_of_the_composition(
         operator.accumulate(parts, format, totals)
         table["values"] = _native.address(sums)
         units.run("accumulate", table)
-        assert sums.tobytes() == totals.tobytes()
+        broken = np.isnan(totals)  # of which no two ways to sum keep the same bits
+        assert np.array_equal(np.isnan(sums), broken)
+        assert sums[~broken].tobytes() == totals[~broken].tobytes()
 
 
 @specs
@@ -114,9 +116,10 @@ def test_damaged_places_are_refused_as_by_the_reference() -> None:
     for d, k in ((50, 3), (1000, 11), (65_536, 40)):
         good = subsets.encode(np.sort(rng.choice(d, k, replace=False)).astype(np.uint32), d)
         outcomes = set()
-        for _ in range(60):
+        for change in range(60):
             bad = good.copy()
-            bad[rng.integers(bad.size)] ^= np.uint8(1 << rng.integers(8))
+            if change:
+                bad[rng.integers(bad.size)] ^= np.uint8(1 << rng.integers(8))
             results = []
             for decode in (subsets.reference_decode, subsets.decode):
                 given: Any = bad.tobytes() if decode is subsets.reference_decode else bad
