@@ -8,7 +8,7 @@ from hashlib import sha256
 from flwr.app import Array, ArrayRecord
 
 from fewbits import codec
-from fewbits.flower.arrays import Values, difference, framed, is_finite, moved, values
+from fewbits.flower.arrays import FLOATS, Values, difference, framed, is_finite, moved, values
 from fewbits.flower.plan import Plan, tracking
 from fewbits.flower.state import Arrays, as_records, blaming, unpacked
 from fewbits.rng import Rng
@@ -112,9 +112,12 @@ class Downlink:
     def _change(
         self, key: str, array: Array, known: Values | None, rng: Rng
     ) -> tuple[Array, Values]:
-        """What is sent for an array, and what the clients make of it."""
+        """What is sent for an array, and what the clients make of it.
+
+        Floats stay what they are with the clients: some strategies make float64 of float32.
+        """
         x = values(array)
-        if known is None or (known.dtype, known.shape) != (x.dtype, x.shape):
+        if known is None or known.shape != x.shape or known.dtype.name not in FLOATS:
             return array, x
         chosen = self._plan.choice(key, x)
         message = difference(x, known) if chosen is not None else x
@@ -122,7 +125,7 @@ class Downlink:
             return array, x
         frame = bytes(codec.compress(message, chosen, seed=rng))
         new = moved(known, codec.decompress(frame), tracking(chosen, x.size))
-        return (framed(frame, x), new) if is_finite(new) else (array, x)
+        return (framed(frame, known), new) if is_finite(new) else (array, x)
 
 
 def digest(record: ArrayRecord) -> bytes:
