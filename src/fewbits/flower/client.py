@@ -72,7 +72,7 @@ def client_mod(
             return reply
         memory, before = state.memory()
         rng = Rng.fresh() if seed is None else Rng.from_seed(seed)
-        own = rng.fork(context.node_id, request.ticket)
+        own = rng.fork(context.node_id, request.turn)
         sent = compressed(reply.content, unpacked(model), plan, before, own)
         if sent.memories:
             state.propose(request.ticket, sent.memories)

@@ -23,11 +23,13 @@ class Request:
 
     `version` is the model after this message; its arrays are changes against the version `base`, or
     the model itself where that is `none`. `memory` is the ticket of the last reply whose memory the
-    server has taken over, 0 if there is none.
+    server has taken over, 0 if there is none. `turn` counts the node's messages: with a seed it
+    names the random stream of the reply, whatever other nodes do.
     """
 
     session: str
     ticket: int
+    turn: int
     version: int
     base: str
     memory: int
@@ -43,6 +45,7 @@ class Request:
         return cls(
             session=_text(entries, "session"),
             ticket=_whole(entries, "ticket"),
+            turn=_whole(entries, "turn"),
             version=_whole(entries, "version"),
             base=_text(entries, "base"),
             memory=_whole(entries, "memory"),

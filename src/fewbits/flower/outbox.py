@@ -1,5 +1,6 @@
 """Messages on their way out: arrays that several nodes share are encoded once."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import copy
 
@@ -18,6 +19,7 @@ class Outbox:
     def __init__(self, session: str, downlink: Downlink, judge: Judge) -> None:
         self._session, self._downlink, self._judge = session, downlink, judge
         self._number = 0
+        self._turns: Counter[int] = Counter()
 
     def tickets(self, originals: Sequence[Message]) -> list[Ticket]:
         """A ticket for each message.
@@ -50,10 +52,12 @@ class Outbox:
         node = original.metadata.dst_node_id
         if sent is None:
             return Ticket(self._number, node, original, None)
+        self._turns[node] += 1
         base, arrays = sent.message(self._downlink.held.get(node))
         request = Request(
             session=self._session,
             ticket=self._number,
+            turn=self._turns[node],
             version=sent.model.version,
             base=base_of(base),
             memory=self._judge.memory(node),

@@ -126,7 +126,7 @@ def test_compression_is_unbiased_in_both_directions() -> None:
 
 
 def test_the_common_model_follows_the_weights() -> None:
-    """Weights that stay are approached round by round: each step leaves about omega of the error."""
+    """Weights that stay are approached: each round leaves about omega of the error."""
     local = LocalGrid(clients(1))
     grid = CompressedGrid(local, "natural", seed=2)
     record = model()
@@ -517,7 +517,7 @@ def test_nonsense_is_refused(call, message: str) -> None:
 
 def test_an_operator_that_no_model_can_follow_is_refused_at_once() -> None:
     grid = CompressedGrid(LocalGrid(clients(1)), "sparse-dithering:nu=2", uplink="natural")
-    with pytest.raises(SpecError, match="arrays/matrix.*contracts"):
+    with pytest.raises(SpecError, match=r"arrays/matrix.*contracts"):
         grid.send_and_receive([Message(RecordDict({"arrays": model()}), 1, "train")])
 
 
