@@ -27,6 +27,8 @@ _HEADER = re.compile(
     rb"\{'descr': '([<|>][biufc]\d{1,2})', 'fortran_order': (True|False), "
     rb"'shape': \(((?:\d{1,19}, ?)*(?:\d{1,19})?)\), \} *\n"
 )
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 60
 _LONGEST = 4096  # bytes of a header; numpy.save pads to 64
 
 
@@ -91,7 +93,9 @@ def unframed(array: Array, like: Values, expected: Operator | None = None) -> tu
         )
     found = codec.inspect(array.data, max_elements=like.size)
     if found.shape != (like.size,) or found.dtype != "float32":
-        raise DecodeError(f"{found.elements} {found.dtype} values, expected {like.size} float32")
+        raise DecodeError(
+            f"{found.dtype} {found.shape} in a frame, expected float32 ({like.size},)"
+        )
     if expected is not None and found.operator != expected.spec:
         raise DecodeError(f"operator {found.operator}, expected {expected.spec}")
     if not found.finite:
@@ -125,7 +129,7 @@ def is_finite(x: Values) -> bool:
 def clipped(value: object) -> str:
     """What someone else has sent, short and in quotes, for a message."""
     try:
-        text = reprlib.repr(value)
+        text = _SHORT.repr(value)
     except ValueError:  # a number of thousands of digits
         text = f"<{type(value).__name__}>"
     return text if len(text) <= 60 else text[:57] + "..."

@@ -7,6 +7,7 @@ from copy import copy
 from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
 from flwr.clientapp.typing import ClientAppCallable, Mod
 
+from fewbits import registry
 from fewbits.core.operator import Operator
 from fewbits.errors import DecodeError, SpecError
 from fewbits.feedback import Feedback
@@ -25,14 +26,13 @@ from fewbits.flower.plan import NONE, Plan, tracking
 from fewbits.flower.state import Arrays, State, blaming, unpacked
 from fewbits.flower.uplink import compressed
 from fewbits.policy import Policy
-from fewbits.registry import operator
 from fewbits.rng import Rng
 
 _LOG = logging.getLogger("flwr")
 
 
 def client_mod(
-    spec: str | Operator,
+    operator: str | Operator,
     *,
     feedback: str | Feedback | None = None,
     policy: Policy | Mapping[str, str | Operator] | None = None,
@@ -50,7 +50,7 @@ def client_mod(
     bytes (`message_size_mod`). Messages of a server without `CompressedGrid` pass unchanged. A
     message that does not decode raises `DecodeError`, and Flower reports it to the server.
     """
-    plan = Plan.of(spec, feedback, policy)
+    plan = Plan.of(operator, feedback, policy)
     plan.warn_of_bias()
 
     def fewbits_mod(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
@@ -115,7 +115,7 @@ def _changed(array: Array, known: Values | None) -> Array:
         raise DecodeError("a change of an array that is not known")
     message, spec = unframed(array, known)
     try:
-        scale = tracking(operator(spec), known.size)
+        scale = tracking(registry.operator(spec), known.size)
     except SpecError as error:
         raise DecodeError(f"no model can follow changes by {clipped(spec)}: {error}") from error
     new = moved(known, message, scale)

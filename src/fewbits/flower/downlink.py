@@ -60,6 +60,12 @@ class Downlink:
         """The newest model that was sent to more than a part of the nodes."""
         return self._model
 
+    def again(self, records: Records, digest: bytes) -> Broadcast:
+        """Send the last broadcast to nodes that could not use it."""
+        if self._model is None or digest != self._digest:
+            return self.aside(records)
+        return Broadcast(self._model, self._model.records)
+
     def broadcast(self, records: Records, digest: bytes, nodes: Iterable[int]) -> Broadcast:
         """Send weights to nodes: as changes to those who hold the current model, if any does.
 

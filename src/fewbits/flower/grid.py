@@ -89,9 +89,8 @@ class CompressedGrid(Grid):
         left = None if end is None else end - time.monotonic()
         if answers.strangers and (left is None or left > 0):
             nodes = {ticket.node for ticket in answers.strangers}
-            late = self._exchanged(
-                [one for one in originals if one.metadata.dst_node_id in nodes], left
-            )
+            missed = [one for one in originals if one.metadata.dst_node_id in nodes]
+            late = self._exchanged(missed, left, again=True)
             answers = Answers(answers.found + late.found, late.strangers)
         return self._taken(answers, uniform=self._uniform)
 
@@ -115,8 +114,10 @@ class CompressedGrid(Grid):
             self._pushed.pop(reply.metadata.reply_to_message_id, None)
         return self._taken(answers, uniform=False)
 
-    def _exchanged(self, originals: Sequence[Message], timeout: float | None) -> Answers:
-        tickets = self._outbox.tickets(originals)
+    def _exchanged(
+        self, originals: Sequence[Message], timeout: float | None, *, again: bool = False
+    ) -> Answers:
+        tickets = self._outbox.tickets(originals, again=again)
         sent = [ticket.message for ticket in tickets]
         replies = self._grid.send_and_receive(sent, timeout=timeout)
         return self._inbox.judged(list(replies), tickets)

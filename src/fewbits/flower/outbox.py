@@ -7,7 +7,7 @@ from copy import copy
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
 from fewbits.flower.control import CONTROL, Request, base_of
-from fewbits.flower.downlink import Broadcast, Downlink, Records, digest
+from fewbits.flower.downlink import Broadcast, Downlink, digest
 from fewbits.flower.judge import Judge, Ticket
 
 _Identity = tuple[tuple[str, bytes], ...]
@@ -21,11 +21,12 @@ class Outbox:
         self._number = 0
         self._turns: Counter[int] = Counter()
 
-    def tickets(self, originals: Sequence[Message]) -> list[Ticket]:
+    def tickets(self, originals: Sequence[Message], *, again: bool = False) -> list[Ticket]:
         """A ticket for each message.
 
-        The arrays that most messages carry are the common model. Others are sent whole, as are the
-        few of a strategy that gives some nodes weights of their own.
+        The arrays that most messages carry are the common model. Others, of a strategy that gives
+        some nodes weights of their own, are sent whole. With `again` all are: to nodes that could
+        not use what they were sent.
         """
         groups = _groups(originals)
         common = max(groups, key=lambda one: len(groups[one]) if one else 0, default=())
@@ -34,18 +35,16 @@ class Outbox:
             sent = None
             if identity:
                 arrays = dict(originals[places[0]].content.array_records)
-                sent = self._sent(identity, arrays, [originals[place] for place in places], common)
+                nodes = [originals[place].metadata.dst_node_id for place in places]
+                if again:
+                    sent = self._downlink.again(arrays, repr(identity).encode())
+                elif identity == common:
+                    sent = self._downlink.broadcast(arrays, repr(identity).encode(), nodes)
+                else:
+                    sent = self._downlink.aside(arrays)
             for place in places:
                 made[place] = self._ticket(originals[place], sent)
         return [made[place] for place in range(len(originals))]
-
-    def _sent(
-        self, identity: _Identity, arrays: Records, messages: list[Message], common: _Identity
-    ) -> Broadcast:
-        if identity != common:
-            return self._downlink.aside(arrays)
-        nodes = [message.metadata.dst_node_id for message in messages]
-        return self._downlink.broadcast(arrays, repr(identity).encode(), nodes)
 
     def _ticket(self, original: Message, sent: Broadcast | None) -> Ticket:
         self._number += 1

@@ -333,8 +333,13 @@ def test_a_restarted_client_is_sent_the_whole_model_in_the_same_round(feedback) 
     strategy = InOrder(fraction_evaluate=0.0)
     weights = strategy.start(grid, model(), num_rounds=2).arrays
     local.clients[2].restart()
+    before = len(local.down)
     strategy.start(grid, weights, num_rounds=2)
     assert not grid.rejections
+    whole = [data_bytes(message) > data_bytes(local.down[0]) / 2 for message in local.down[before:]]
+    assert whole == [False, False, False, True, False, False, False]
+    third = [client.received[2] for client in local.clients.values()]
+    assert all(equal(one, third[0]) for one in third)
     assert [len(client.received) for client in local.clients.values()] == [4, 4, 4]
     assert all(equal(c.received[-1], grid.reference["arrays"]) for c in local.clients.values())
 
