@@ -1,6 +1,7 @@
 """A real SuperLink and two SuperNodes on this machine, with bytes counted on the wire."""
 
 import importlib
+import json
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
@@ -138,3 +140,38 @@ def test_the_example_learns_in_one_process(
     assert learned(capsys.readouterr().out) > 0.85
     first, last = local.down[0], local.down[-1]
     assert grid_module.data_bytes(last) < grid_module.data_bytes(first) / 2
+
+
+def test_the_page_shows_the_recorded_bytes() -> None:
+    """Means of the nodes; of rounds 2 to 4 also the mean, and the least ratio of all."""
+    root = Path(__file__).resolve().parents[2]
+    rows = json.loads((root / "benchmarks" / "results" / "flower.json").read_text())["rows"]
+    assert {row["values"] for row in rows} == {VALUES}
+    assert all(row["in_step"] for row in rows)
+    page = (root / "docs" / "flower.md").read_text()
+    for operator, times in (("none", 1), ("natural", PACKED), ("natural:coder=rans", CODED)):
+        cells = [
+            f"{fmean(bytes_of(rows, operator, way, rounds)):,.0f}"
+            for rounds in ((1,), (2, 3, 4))
+            for way in ("up", "down")
+        ]
+        ratios = {
+            way: min(
+                full / own
+                for full, own in zip(
+                    bytes_of(rows, "none", way, (2, 3, 4)),
+                    bytes_of(rows, operator, way, (2, 3, 4)),
+                    strict=True,
+                )
+            )
+            for way in ("up", "down")
+        }
+        assert min(ratios.values()) >= times
+        shown = [f"{ratio:.2f}" for ratio in ratios.values()] if times > 1 else ["", ""]
+        assert f"| `{operator}` | {' | '.join(cells + shown)} |".replace("`none`", "none") in page
+
+
+def bytes_of(
+    rows: list[dict[str, object]], operator: str, way: str, rounds: tuple[int, ...]
+) -> list[int]:
+    return [row[way] for row in rows if row["operator"] == operator and row["round"] in rounds]

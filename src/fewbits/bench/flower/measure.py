@@ -55,7 +55,7 @@ class Measured:
 
 
 def measure(
-    operators: Sequence[str], *, rounds: int, side: int = 1000, timeout: float = 300.0
+    operators: Sequence[str], *, rounds: int, side: int = 1000, timeout: float = 600.0
 ) -> list[Measured]:
     """One run for each operator, `none` for plain Flower, on one SuperLink with two SuperNodes."""
     with tempfile.TemporaryDirectory(prefix="fewbits-flower-") as name:
