@@ -70,6 +70,7 @@ def client_mod(
         reply = call_next(_with(message, plain(message.content, model)), context)
         if not reply.has_content():
             return reply
+        state = State(context.state)  # the app may have put another in its place
         memory, before = state.memory()
         rng = Rng.fresh() if seed is None else Rng.from_seed(seed)
         own = rng.fork(context.node_id, request.turn)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -17,6 +17,7 @@ from fewbits.bench.flower.meter import Meter
 from fewbits.errors import MissingExtraError, PeerError
 
 _STARTING = 120.0  # seconds; it takes 3 to 12 on two cores
+_ENDING = 15.0  # seconds after which a process is killed
 _POLL = 0.1
 
 
@@ -36,7 +37,7 @@ class Federation:
         try:
             self._start()
         except BaseException:
-            self._stack.close()
+            self._stop()
             raise
         return self
 
@@ -46,7 +47,7 @@ class Federation:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stack.close()
+        self._stop()
 
     def run(self, app: Path, config: Mapping[str, str | int | float], timeout: float) -> str:
         """Run the app of a folder to its end; its log. `PeerError` if it does not end well."""
@@ -67,6 +68,10 @@ class Federation:
             last = "; ".join(text.strip().splitlines()[-3:])
             raise PeerError(f"flwr run failed with code {process.returncode}: {last}")
         return text
+
+    def _stop(self) -> None:
+        self._stack.close()
+        end_all(self._folder / "home")
 
     def _start(self) -> None:
         port = _free_port()
@@ -135,11 +140,32 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
     for kind in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, kind)
-            process.wait(5)
+            process.wait(_ENDING)
         except ProcessLookupError:
             break
         except subprocess.TimeoutExpired:
             continue
+
+
+def end_all(home: Path) -> None:
+    """End every process that has this folder for its `FLWR_HOME`: what Flower's daemons leave."""
+    for kind in (signal.SIGTERM, signal.SIGKILL):
+        end = time.monotonic() + _ENDING
+        for process in _at_home(home):
+            with suppress(ProcessLookupError):
+                os.kill(process, kind)
+        while _at_home(home) and time.monotonic() < end:
+            time.sleep(_POLL)
+
+
+def _at_home(home: Path) -> list[int]:
+    entry = f"FLWR_HOME={home}".encode()
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if entry in (folder / "environ").read_bytes().split(b"\0"):
+                found.append(int(folder.name))
+    return found
 
 
 def _tool(name: str) -> str:
