@@ -131,6 +131,11 @@ def test_the_page_shows_the_recorded_bytes() -> None:
     assert {row["values"] for row in rows} == {VALUES}
     assert all(row["in_step"] for row in rows)
     page = (root / "docs" / "flower.md").read_text()
+    readme = " ".join((root / "README.md").read_text().split())
+    said = {"natural": "{0:.1f} times fewer in both", "none": "first broadcast is exact"}
+    said["natural:coder=rans"] = (
+        "`natural:coder=rans` {0:.1f} times fewer up and {1:.1f} times down"
+    )
     for operator, times in (("none", 1), ("natural", PACKED), ("natural:coder=rans", CODED)):
         cells = [
             f"{fmean(bytes_of(rows, operator, way, rounds)):,.0f}"
@@ -149,6 +154,7 @@ def test_the_page_shows_the_recorded_bytes() -> None:
             for way in ("up", "down")
         }
         assert min(ratios.values()) >= times
+        assert said[operator].format(*ratios.values()) in readme
         shown = [f"{ratio:.2f}" for ratio in ratios.values()] if times > 1 else ["", ""]
         assert f"| `{operator}` | {' | '.join(cells + shown)} |".replace("`none`", "none") in page
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 
 from fewbits.errors import DecodeError
 from fewbits.feedback import Receiver, Rule
@@ -188,16 +188,26 @@ def odd_ones(contents: Sequence[RecordDict]) -> set[int]:
 
 
 def _shape(content: RecordDict) -> tuple[object, ...]:
-    """Names, shapes and dtypes of all that strategies combine."""
+    """Names, dtypes and shapes of all that strategies combine.
+
+    But for vectors of bytes: they are files, such as trees, and have lengths of their own.
+    """
     found: list[tuple[object, ...]] = []
     for name, record in content.items():
         if isinstance(record, ArrayRecord):
-            found += [(name, key, array.dtype, array.shape) for key, array in record.items()]
+            found += [
+                (name, key, array.dtype, len(array.shape) if _is_file(array) else array.shape)
+                for key, array in record.items()
+            ]
         elif isinstance(record, MetricRecord):
             found.append((name,))
             for key, value in record.items():
                 found.append((name, key, len(value) if isinstance(value, list) else -1))
     return tuple(sorted(found, key=repr))
+
+
+def _is_file(array: Array) -> bool:
+    return array.dtype == "uint8" and len(array.shape) == 1
 
 
 def _received(rule: Rule, message: Values, before: Values | None) -> tuple[Values, Values]:

@@ -438,6 +438,28 @@ def test_messages_without_arrays_and_other_attributes_pass() -> None:
     assert grid.create_message(RecordDict(), 1, "query").metadata.dst_node_id == 1
 
 
+def test_replies_that_are_files_may_have_lengths_of_their_own() -> None:
+    """As the trees of FedXgbBagging have: bytes in a vector, longer with every client."""
+    local = LocalGrid(clients(3))
+    for client in local.clients.values():
+
+        def grown(message: Message, context, client=client) -> Message:
+            sent = message.content["arrays"]["0"].numpy()
+            trees = ArrayRecord([np.frombuffer(bytes(sent) + b"tree" * client.node, np.uint8)])
+            return Message(RecordDict({"arrays": trees}), reply_to=message)
+
+        client.app = type(client.app)(mods=[client_mod("natural", seed=1)])
+        client.app.train()(grown)
+    grid = CompressedGrid(local, "natural", seed=2)
+    for sent in (b"", b"treetreetree"):
+        first = ArrayRecord([np.frombuffer(sent, np.uint8)])
+        messages = [Message(RecordDict({"arrays": first}), node, "train") for node in (1, 2, 3)]
+        replies = grid.send_and_receive(messages)
+        found = [bytes(reply.content["arrays"]["0"].numpy()) for reply in replies]
+        assert found == [sent + b"tree" * node for node in (1, 2, 3)]
+    assert not grid.rejections
+
+
 def test_push_and_pull() -> None:
     local = LocalGrid(clients(2))
     grid = CompressedGrid(local, "natural", seed=2)
