@@ -6,6 +6,7 @@ from fewbits.errors import SpecError
 from fewbits.lab.experiment import Experiment
 from fewbits.lab.experiments import (
     comparison,
+    flower,
     nc_figure3,
     nc_figures16_18,
     nc_table1,
@@ -38,6 +39,7 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
     comparison.EXPERIMENT,
     uncertainty.EXPERIMENT,
     scale.EXPERIMENT,
+    flower.EXPERIMENT,
 )
 
 
