@@ -1,8 +1,8 @@
-r"""Logistic regression on the breast cancer data that come with scikit-learn.
+r"""Logistic regression, for instance on the breast cancer data that come with scikit-learn.
 
 $$ f(x) = \frac1m \sum_i \ln(1 + e^{-b_i \langle a_i, x \rangle}) + \frac\lambda2 \|x\|^2 $$
-from $x = 0$, with features scaled to $[-1, 1]$. Of the 30 features the first ten are means; the
-others are their deviations and extremes.
+from $x = 0$. Features of the breast cancer data are scaled to $[-1, 1]$. Of the 30 the first ten
+are means; the others are their deviations and extremes.
 """
 
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from functools import cached_property
 
 import numpy as np
 
+from fewbits.lab import datasets
 from fewbits.lab.descent import Vector
-from fewbits.train.extras import require
 
 FEATURES = 10
 _NEWTON = 50  # steps, of which it takes about ten
@@ -48,6 +48,11 @@ class Logistic:
         moment = self.rows.T @ self.rows / len(self.rows)
         return float(np.linalg.eigvalsh(moment)[-1]) / 4 + self.regularisation
 
+    def value(self, x: Vector) -> float:
+        """The function itself."""
+        losses = np.logaddexp(0, -self.rows @ x)
+        return float(losses.mean() + self.regularisation / 2 * (x @ x))
+
     def gradient(self, x: Vector) -> Vector:
         return self.regularisation * x - self.rows.T @ self._share(x) / len(self.rows)
 
@@ -57,11 +62,7 @@ class Logistic:
         return share
 
 
-def breast_cancer() -> Vector:
-    """569 rows of the ten mean features, each scaled to [-1, 1], times the label."""
-    data = require("sklearn.datasets", "lab", package="scikit-learn").load_breast_cancer()
-    features: Vector = np.asarray(data.data, np.float64)[:, :FEATURES]
-    low, high = features.min(axis=0), features.max(axis=0)
-    scaled = 2 * (features - low) / (high - low) - 1
-    labels = np.where(np.asarray(data.target) > 0, 1.0, -1.0)
-    return np.asarray(scaled * labels[:, None])
+def breast_cancer(features: int = FEATURES) -> Vector:
+    """569 rows of the first features, by default the ten means, times the label."""
+    samples = datasets.breast_cancer(features)
+    return np.asarray(samples.features * samples.targets[:, None])
