@@ -6,6 +6,7 @@ from fewbits.errors import SpecError
 from fewbits.lab.experiment import Experiment
 from fewbits.lab.experiments import (
     comparison,
+    methods,
     nc_figure3,
     nc_figures16_18,
     nc_table1,
@@ -15,6 +16,7 @@ from fewbits.lab.experiments import (
     oc_blocks,
     oc_convergence,
     oc_lower_bounds,
+    oc_regressions,
     oc_spherical,
     oc_sweep,
     oc_upper_bounds,
@@ -34,6 +36,8 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
     oc_blocks.EXPERIMENT,
     oc_sweep.EXPERIMENT,
     oc_convergence.EXPERIMENT,
+    oc_regressions.EXPERIMENT,
+    methods.EXPERIMENT,
     comparison.EXPERIMENT,
     uncertainty.EXPERIMENT,
 )
