@@ -6,6 +6,7 @@ from fewbits.errors import SpecError
 from fewbits.lab.experiment import Experiment
 from fewbits.lab.experiments import (
     comparison,
+    federated_scale,
     methods,
     nc_figure3,
     nc_figures16_18,
@@ -38,6 +39,7 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
     oc_convergence.EXPERIMENT,
     oc_regressions.EXPERIMENT,
     methods.EXPERIMENT,
+    federated_scale.EXPERIMENT,
     comparison.EXPERIMENT,
     uncertainty.EXPERIMENT,
 )

@@ -25,13 +25,15 @@ class Workers:
     parts: tuple[Logistic, ...]
 
     @classmethod
-    def sorted_by_label(cls, samples: Samples, workers: int) -> "Workers":
+    def sorted_by_label(
+        cls, samples: Samples, workers: int, condition: float = CONDITION
+    ) -> "Workers":
         """Equal parts, so that the mean is that of all samples; a few at the end are left out."""
         order = np.argsort(samples.targets, kind="stable")
         rows = (samples.features * samples.targets[:, None])[order]
         each = len(rows) // workers
         rows = rows[: each * workers]
-        regularisation = Logistic(rows, 0.0).smoothness / (CONDITION - 1)
+        regularisation = Logistic(rows, 0.0).smoothness / (condition - 1)
         cut = (rows[each * part : each * (part + 1)] for part in range(workers))
         return cls(
             Logistic(rows, regularisation),
