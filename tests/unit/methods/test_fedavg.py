@@ -7,6 +7,7 @@ from crowds import CLIENTS, SIZE, Quadratics
 from fewbits import Rng, SpecError
 from fewbits.lab.experiments import federated_scale
 from fewbits.methods import FedAvg, Fleet, local_descent
+from fewbits.theory import step_sizes
 
 CROWD, RNG = Quadratics.of(), Rng.from_seed(5)
 EQUAL = Quadratics(np.ones((CLIENTS, SIZE)), CROWD.centres)
@@ -67,6 +68,23 @@ def test_the_server_has_the_mean_of_all_shifts_whoever_was_there() -> None:
     mean = np.sum([memory[0] for memory in state.memories.values()], axis=0) / CLIENTS
     assert state.server[0] == pytest.approx(mean, rel=1e-9, abs=1e-12)
     assert np.abs(mean).max() > 0
+
+
+def test_theorys_rate_meets_its_condition_and_converges() -> None:
+    omega, steps, server = 0.125, 4, 0.9
+    rate = step_sizes.fedcom(CROWD.smoothness, omega, CLIENTS, steps, server)
+    unit = steps * CROWD.smoothness.largest * rate
+    assert unit**2 + (1 + omega / CLIENTS) * server * unit == pytest.approx(1)
+    train = local_descent(EQUAL.gradient, rate, steps)
+    method = FedAvg.of(
+        Fleet.alone(CLIENTS), train, "natural", SIZE, feedback="diana", server_step=server
+    )
+    state = method.init(np.zeros(SIZE))
+    for _ in range(100):
+        state = method.step(state, RNG)
+    assert EQUAL.distance(state.x) < 1e-6
+    with pytest.raises(SpecError, match="local step"):
+        step_sizes.fedcom(CROWD.smoothness, omega, CLIENTS, 0)
 
 
 @pytest.mark.parametrize("present", [[], [1, 1], [CLIENTS], [-1]])

@@ -69,9 +69,9 @@ def tasks(data: str | None, *, quick: bool = False) -> Iterator[Task]:
     """What comes with scikit-learn, then the LIBSVM files that the folder has."""
     cancer, few = datasets.breast_cancer(), datasets.breast_cancer(10)
     yield Task("ridge", "diabetes", _ridge(datasets.diabetes()), "spherical:alpha=0.25,block=10")
-    yield Task("ridge", "breast cancer", _ridge(cancer), "spherical:alpha=0.5,block=30")
+    yield Task("ridge", "breast cancer", _ridge(cancer), "spherical:alpha=0.25,block=15")
     yield Task("logistic", "breast cancer, means", _logistic(few), "spherical:alpha=0.2,block=10")
-    yield Task("logistic", "breast cancer", _logistic(cancer), "spherical:alpha=0.5,block=30")
+    yield Task("logistic", "breast cancer", _logistic(cancer), "spherical:alpha=0.25,block=15")
     for name in LIBSVM[:2] if quick else LIBSVM:
         samples = datasets.libsvm(data, name) if data else None
         if samples:
