@@ -7,6 +7,7 @@ are means; the others are their deviations and extremes.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -20,9 +21,9 @@ _FLAT = 1e-13
 
 @dataclass(frozen=True)
 class Logistic:
-    """Rows are the features of a sample times its label, -1 or 1."""
+    """Rows are the features of a sample times its label, -1 or 1; a sparse matrix will do."""
 
-    rows: Vector
+    rows: Any
     regularisation: float
 
     @property
@@ -38,14 +39,14 @@ class Logistic:
             gradient, share = self.gradient(x), self._share(x)
             if np.linalg.norm(gradient) <= _FLAT:
                 return x
-            curved = (self.rows.T * (share * (1 - share))) @ self.rows / len(self.rows)
+            curved = self._moment(np.sqrt(share * (1 - share)))
             x = x - np.linalg.solve(curved + self.regularisation * np.eye(x.size), gradient)
         raise AssertionError("Newton's method did not settle")
 
     @cached_property
     def smoothness(self) -> float:
         """A quarter of the largest eigenvalue of the rows' second moment, and λ."""
-        moment = self.rows.T @ self.rows / len(self.rows)
+        moment = self._moment(np.ones(self.rows.shape[0]))
         return float(np.linalg.eigvalsh(moment)[-1]) / 4 + self.regularisation
 
     def value(self, x: Vector) -> float:
@@ -54,7 +55,18 @@ class Logistic:
         return float(losses.mean() + self.regularisation / 2 * (x @ x))
 
     def gradient(self, x: Vector) -> Vector:
-        return self.regularisation * x - self.rows.T @ self._share(x) / len(self.rows)
+        return np.asarray(
+            self.regularisation * x - self.rows.T @ self._share(x) / self.rows.shape[0]
+        )
+
+    def _moment(self, weights: Vector) -> Vector:
+        """The second moment of the rows times their weights."""
+        sparse = hasattr(self.rows, "multiply")
+        times = self.rows.multiply if sparse else self.rows.__mul__
+        own = times(weights[:, None])
+        moment = own.T @ own
+        dense: Vector = np.asarray(moment.toarray() if sparse else moment)
+        return dense / float(self.rows.shape[0])
 
     def _share(self, x: Vector) -> Vector:
         """The chance that the model gives to the wrong label."""

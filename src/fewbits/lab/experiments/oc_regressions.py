@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from fewbits.lab.descent import Compressor, Problem, Run, Sent, Vector
 from fewbits.lab.experiment import Experiment, Settings, Tick
 from fewbits.lab.logistic import Logistic
 from fewbits.lab.ridge import Ridge
+from fewbits.train.extras import require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -85,7 +86,9 @@ def _ridge(samples: Samples) -> Ridge:
 
 
 def _logistic(samples: Samples) -> Logistic:
-    signed = samples.features * samples.targets[:, None]
+    signed: Any = samples.features * samples.targets[:, None]
+    if np.count_nonzero(signed) < signed.size / 10:
+        signed = require("scipy.sparse", "lab", package="scipy").csr_array(signed)
     return Logistic(signed, Logistic(signed, 0.0).smoothness / (CONDITION - 1))
 
 
