@@ -2,7 +2,7 @@
 
 Each rank is a `Compression` of its own, with its plan, its scheme, its memories and its counted
 bytes, in a thread; `LocalComm` carries the bytes. Replicas are equal bit for bit, so there is one
-model. `same_as_ddp.py` shows that the parameters are those of a run under DDP, bit for bit.
+model. `test_feedback_evidence.py` shows that its parameters are those of a run under DDP.
 """
 
 from collections.abc import Sequence
