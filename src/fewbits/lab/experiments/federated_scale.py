@@ -208,20 +208,29 @@ def draw(table: Sequence[Row]) -> "Figure":
         rounds.plot(x, [row.rounds or 0 for row in own], **look)
         sent.plot(x, [(row.up_bytes or 0) / row.present / 1000 for row in own], **look)
         seconds.plot(x, [row.seconds or 0 for row in own], **look)
-    for plot, name in zip(plots, ("rounds", "kB up, for each place in a round", "modelled seconds"),
-                          strict=True):  # fmt: skip
-        _axes(plot, table, name)
+    axes = {
+        "rounds": (20, 50, 100, 200, 500, 1000),
+        "kB up in all, for each place in a round": (10, 20, 50, 100, 200),
+        "modelled seconds": (30, 100, 300, 1000, 3000),
+    }
+    for plot, (name, ticks) in zip(plots, axes.items(), strict=True):
+        _axes(plot, table, name, ticks)
+    lost = [f"{row.operator} with {row.clients:,}" for row in table if not row.rounds]
+    if lost:
+        rounds.annotate(f"not within {_MOST:,} rounds:\n{', '.join(lost)}", (0.98, 0.6), ha="right",
+                        xycoords="axes fraction", fontsize=9, bbox=figures.PAPER)  # fmt: skip
     drawn.legend(*rounds.get_legend_handles_labels(), loc="outside lower left", ncols=6, fontsize=9)
     return drawn
 
 
-def _axes(plot: "Axes", table: Sequence[Row], name: str) -> None:
+def _axes(plot: "Axes", table: Sequence[Row], name: str, ticks: Sequence[float]) -> None:
     plot.set_xscale("log")
     plot.set_yscale("log")
     scales = list(dict.fromkeys((row.clients, row.present) for row in table))
     labels = [f"{clients:,}\n({present})" for clients, present in scales]
     plot.set_xticks([clients for clients, _ in scales], labels=labels)
     plot.minorticks_off()
+    figures.plain_ticks(plot.yaxis, ticks)
     plot.set_title(name, fontsize=10)
     plot.set_xlabel("clients (of which take part in a round)")
 
