@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 
 from fewbits import Rng, methods
-from fewbits.methods import FedAvg, Fleet, Smoothness, local_descent
+from fewbits.methods import Clients, FedAvg, Fleet, Smoothness, local_descent
 
 CLIENTS, SIZE, STEPS = 5, 40, 6
 
@@ -25,7 +25,8 @@ def points(name: str, fleet: Fleet) -> str:
             fleet, train, "sparse-dithering:nu=0.5", SIZE, feedback="ef14", server_step=0.9
         )
     else:
-        method = methods.build(name, fleet, gradient, "natural", Smoothness.equal(1.0), SIZE)
+        clients = Clients(fleet, gradient, Smoothness.equal(1.0), SIZE)
+        method = methods.build(name, clients, "natural")
     state = method.init(np.zeros(SIZE))
     for _ in range(STEPS):
         state = method.step(state, rng)

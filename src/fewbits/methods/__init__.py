@@ -6,9 +6,10 @@ the single process. Messages are frames, and what they take is measured. Points 
 float64, frames float32: what is sent shrinks, so its relative precision is enough.
 
 >>> import numpy as np, fewbits
->>> from fewbits.methods import EfBv, Fleet, Smoothness
+>>> from fewbits.methods import Clients, EfBv, Fleet, Smoothness
 >>> centres = np.array([[1.0, 3.0], [5.0, -1.0]])
->>> method = EfBv.of(Fleet.alone(2), lambda i, x: x - centres[i], "natural", Smoothness.equal(1), 2)
+>>> clients = Clients(Fleet.alone(2), lambda i, x: x - centres[i], Smoothness.equal(1), d=2)
+>>> method = EfBv.of(clients, "natural")
 >>> state, rng = method.init(np.zeros(2)), fewbits.Rng.from_seed(1)
 >>> for _ in range(60):
 ...     state = method.step(state, rng)
@@ -30,7 +31,7 @@ from fewbits.methods.fedavg import FedAvg, local_descent
 from fewbits.methods.fleet import Fleet
 from fewbits.methods.marina import Marina
 from fewbits.methods.messages import Traffic
-from fewbits.methods.state import Gradient, Method, State
+from fewbits.methods.state import Clients, Gradient, Method, State
 from fewbits.theory.step_sizes import Smoothness
 
 METHODS: dict[str, Callable[..., Any]] = {
@@ -47,22 +48,20 @@ METHODS: dict[str, Callable[..., Any]] = {
 
 def build(
     name: str,
-    fleet: Fleet,
-    gradient: Gradient,
+    clients: Clients,
     operator: str | Operator,
-    smoothness: Smoothness,
-    d: int,
     **options: Any,
 ) -> Method:
     """The method of this name; `SpecError` where the operator does not suit it."""
     if name not in METHODS:
         raise SpecError(f"method must be {', '.join(METHODS)}, got {name!r}")
-    made: Method = METHODS[name](fleet, gradient, operator, smoothness, d, **options)
+    made: Method = METHODS[name](clients, operator, **options)
     return made
 
 
 __all__ = [
     "METHODS",
+    "Clients",
     "Dasha",
     "Dcgd",
     "Ef14",

@@ -12,20 +12,17 @@ import numpy as np
 from fewbits import registry
 from fewbits.core.operator import Operator
 from fewbits.methods.differences import IDENTITY, full_start
-from fewbits.methods.fleet import Fleet
 from fewbits.methods.messages import Vector, encode
-from fewbits.methods.state import Gradient, State, descend, unbiased
+from fewbits.methods.state import Clients, State, descend
 from fewbits.rng import Rng
 from fewbits.theory import step_sizes
-from fewbits.theory.step_sizes import Smoothness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dasha:
     """A client remembers its last gradient and what the server has of it."""
 
-    fleet: Fleet
-    gradient: Gradient
+    clients: Clients
     operator: Operator
     momentum: float
     step_size: float
@@ -33,39 +30,32 @@ class Dasha:
     @classmethod
     def of(
         cls,
-        fleet: Fleet,
-        gradient: Gradient,
+        clients: Clients,
         operator: str | Operator,
-        smoothness: Smoothness,
-        d: int,
     ) -> "Dasha":
         """With theory's momentum and step."""
         chosen = registry.operator(operator)
-        own = step_sizes.dasha(smoothness, unbiased("dasha", chosen, d), fleet.clients)
-        return cls(
-            fleet=fleet,
-            gradient=gradient,
-            operator=chosen,
-            momentum=own.momentum,
-            step_size=own.step,
+        own = step_sizes.dasha(
+            clients.smoothness, clients.omega("dasha", chosen), clients.fleet.clients
         )
+        return cls(clients=clients, operator=chosen, momentum=own.momentum, step_size=own.step)
 
     def init(self, x: Vector) -> State:
         """Everybody sends the gradient at the start."""
-        return full_start(self.fleet, self.gradient, x, rows=2)
+        return full_start(self.clients, x, rows=2)
 
     def step(self, state: State, rng: Rng) -> State:
         """Down once, then up."""
         number = state.number
-        state = descend(state, self.fleet, state.server[0], self.step_size, IDENTITY, rng)
+        state = descend(state, self.clients.fleet, state.server[0], self.step_size, IDENTITY, rng)
         messages, memories = {}, {}
-        for client in self.fleet.own():
+        for client in self.clients.fleet.own():
             before, known = state.memories[client]
-            gradient = self.gradient(client, state.x)
+            gradient = self.clients.gradient(client, state.x)
             change = gradient - before - self.momentum * (known - before)
             messages[client] = encode(change, self.operator, rng.fork(number, client))
             memories[client] = np.stack([gradient, known + messages[client].value])
-        gathered = self.fleet.gather(messages, self.operator, state.x.size)
+        gathered = self.clients.fleet.gather(messages, self.operator, state.x.size)
         return replace(
             state,
             memories=memories,

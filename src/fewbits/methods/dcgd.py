@@ -9,20 +9,17 @@ from dataclasses import dataclass, replace
 
 from fewbits import registry
 from fewbits.core.operator import Operator
-from fewbits.methods.fleet import Fleet
 from fewbits.methods.messages import Vector, encode
-from fewbits.methods.state import Gradient, State, descend, unbiased
+from fewbits.methods.state import Clients, State, descend
 from fewbits.rng import Rng
 from fewbits.theory import step_sizes
-from fewbits.theory.step_sizes import Smoothness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dcgd:
     """Clients send compressed gradients, the server their mean, compressed by `master`."""
 
-    fleet: Fleet
-    gradient: Gradient
+    clients: Clients
     operator: Operator
     master: Operator
     step_size: float
@@ -30,20 +27,20 @@ class Dcgd:
     @classmethod
     def of(
         cls,
-        fleet: Fleet,
-        gradient: Gradient,
+        clients: Clients,
         operator: str | Operator,
-        smoothness: Smoothness,
-        d: int,
         *,
         master: str | Operator = "identity",
     ) -> "Dcgd":
         """With the longest step that theory allows for convex functions."""
         chosen, back = registry.operator(operator), registry.operator(master)
         step = step_sizes.dcgd(
-            smoothness, unbiased("dcgd", chosen, d), fleet.clients, unbiased("dcgd", back, d)
+            clients.smoothness,
+            clients.omega("dcgd", chosen),
+            clients.fleet.clients,
+            clients.omega("dcgd", back),
         )
-        return cls(fleet=fleet, gradient=gradient, operator=chosen, master=back, step_size=step)
+        return cls(clients=clients, operator=chosen, master=back, step_size=step)
 
     def init(self, x: Vector) -> State:
         """Only the point."""
@@ -51,12 +48,10 @@ class Dcgd:
 
     def step(self, state: State, rng: Rng) -> State:
         """Up and down once."""
-        messages = {
-            client: encode(
-                self.gradient(client, state.x), self.operator, rng.fork(state.number, client)
-            )
-            for client in self.fleet.own()
-        }
-        gathered = self.fleet.gather(messages, self.operator, state.x.size)
+        messages = {}
+        for client in self.clients.fleet.own():
+            gradient = self.clients.gradient(client, state.x)
+            messages[client] = encode(gradient, self.operator, rng.fork(state.number, client))
+        gathered = self.clients.fleet.gather(messages, self.operator, state.x.size)
         state = replace(state, traffic=state.traffic + gathered.traffic)
-        return descend(state, self.fleet, gathered.mean(), self.step_size, self.master, rng)
+        return descend(state, self.clients.fleet, gathered.mean(), self.step_size, self.master, rng)

@@ -8,15 +8,10 @@ et al. (2014), Karimireddy et al. (2019).
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from fewbits.core.operator import Operator
-from fewbits.feedback import Sender
-from fewbits.methods.fleet import Fleet
-from fewbits.methods.remembering import Remembering
-from fewbits.methods.state import Gradient, contraction
+from fewbits.methods.remembering import Remembering, sender_of
+from fewbits.methods.state import Clients
 from fewbits.theory import step_sizes
-from fewbits.theory.step_sizes import Smoothness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,11 +21,8 @@ class Ef14(Remembering):
     @classmethod
     def of(
         cls,
-        fleet: Fleet,
-        gradient: Gradient,
+        clients: Clients,
         operator: str | Operator,
-        smoothness: Smoothness,
-        d: int,
         *,
         growth: float = 1.0,
     ) -> "Ef14":
@@ -38,6 +30,6 @@ class Ef14(Remembering):
 
         Where gradients do not vanish at the solution no growth is enough, and the step is a guess.
         """
-        sender = Sender.of("ef14", operator, d=d, senders=fleet.clients, precision=np.float64)
-        step = step_sizes.ef14(smoothness, contraction(sender.operator, d), growth)
-        return cls(fleet=fleet, gradient=gradient, sender=sender, step_size=step)
+        sender = sender_of("ef14", clients, operator)
+        step = step_sizes.ef14(clients.smoothness, clients.alpha(sender.operator), growth)
+        return cls(clients=clients, sender=sender, step_size=step)

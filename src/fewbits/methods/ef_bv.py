@@ -10,16 +10,11 @@ so what is compressed vanishes, and so does the error. Source: Condat, Yi, Richt
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from fewbits.core.operator import Operator
 from fewbits.errors import SpecError
-from fewbits.feedback import Sender
-from fewbits.methods.fleet import Fleet
-from fewbits.methods.remembering import Remembering
-from fewbits.methods.state import Gradient, contraction, unbiased
+from fewbits.methods.remembering import Remembering, sender_of
+from fewbits.methods.state import Clients
 from fewbits.theory import step_sizes
-from fewbits.theory.step_sizes import Smoothness
 
 KINDS = ("ef-bv", "ef21", "diana")
 
@@ -31,26 +26,23 @@ class EfBv(Remembering):
     @classmethod
     def of(
         cls,
-        fleet: Fleet,
-        gradient: Gradient,
+        clients: Clients,
         operator: str | Operator,
-        smoothness: Smoothness,
-        d: int,
         *,
         kind: str = "ef-bv",
     ) -> "EfBv":
         """With theory's step: for a linear rate, and for DIANA that for convex functions."""
         if kind not in KINDS:
             raise SpecError(f"kind must be {', '.join(KINDS)}, got {kind!r}")
-        sender = Sender.of(kind, operator, d=d, senders=fleet.clients, precision=np.float64)
-        step = _step(kind, sender.operator, smoothness, d, fleet.clients)
-        return cls(fleet=fleet, gradient=gradient, sender=sender, step_size=step)
+        sender = sender_of(kind, clients, operator)
+        return cls(clients=clients, sender=sender, step_size=_step(kind, clients, sender.operator))
 
 
-def _step(kind: str, operator: Operator, smoothness: Smoothness, d: int, clients: int) -> float:
+def _step(kind: str, clients: Clients, operator: Operator) -> float:
+    smoothness, number = clients.smoothness, clients.fleet.clients
     if kind == "diana":
-        return step_sizes.diana(smoothness, unbiased(kind, operator, d), clients).step
-    omega = operator.guarantee(d).omega
+        return step_sizes.diana(smoothness, clients.omega(kind, operator), number).step
+    omega = operator.guarantee(clients.d).omega
     if kind == "ef21" or omega is None:
-        return step_sizes.ef21(smoothness, contraction(operator, d), linear=True)
-    return step_sizes.ef_bv(smoothness, 0.0, omega, omega / clients, linear=True).step
+        return step_sizes.ef21(smoothness, clients.alpha(operator), linear=True)
+    return step_sizes.ef_bv(smoothness, 0.0, omega, omega / number, linear=True).step

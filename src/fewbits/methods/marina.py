@@ -12,20 +12,17 @@ from dataclasses import dataclass, replace
 from fewbits import registry
 from fewbits.core.operator import Operator
 from fewbits.methods.differences import IDENTITY, full_start
-from fewbits.methods.fleet import Fleet
 from fewbits.methods.messages import Vector, encode
-from fewbits.methods.state import Gradient, State, descend, unbiased
+from fewbits.methods.state import Clients, State, descend
 from fewbits.rng import Rng
 from fewbits.theory import step_sizes
-from fewbits.theory.step_sizes import Smoothness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marina:
     """A client remembers its last gradient, the server its estimate."""
 
-    fleet: Fleet
-    gradient: Gradient
+    clients: Clients
     operator: Operator
     probability: float
     step_size: float
@@ -33,40 +30,35 @@ class Marina:
     @classmethod
     def of(
         cls,
-        fleet: Fleet,
-        gradient: Gradient,
+        clients: Clients,
         operator: str | Operator,
-        smoothness: Smoothness,
-        d: int,
     ) -> "Marina":
         """With theory's probability and step."""
         chosen = registry.operator(operator)
-        own = step_sizes.marina(smoothness, unbiased("marina", chosen, d), fleet.clients)
+        own = step_sizes.marina(
+            clients.smoothness, clients.omega("marina", chosen), clients.fleet.clients
+        )
         return cls(
-            fleet=fleet,
-            gradient=gradient,
-            operator=chosen,
-            probability=own.probability,
-            step_size=own.step,
+            clients=clients, operator=chosen, probability=own.probability, step_size=own.step
         )
 
     def init(self, x: Vector) -> State:
         """Everybody sends the gradient at the start."""
-        return full_start(self.fleet, self.gradient, x, rows=1)
+        return full_start(self.clients, x, rows=1)
 
     def step(self, state: State, rng: Rng) -> State:
         """Down once, then up; the server's coin decides what goes up."""
         number = state.number
-        state = descend(state, self.fleet, state.server[0], self.step_size, IDENTITY, rng)
+        state = descend(state, self.clients.fleet, state.server[0], self.step_size, IDENTITY, rng)
         full = _uniform(rng.fork(number, "coin")) < self.probability
         operator = IDENTITY if full else self.operator
         messages, memories = {}, {}
-        for client in self.fleet.own():
-            gradient = self.gradient(client, state.x)
+        for client in self.clients.fleet.own():
+            gradient = self.clients.gradient(client, state.x)
             told = gradient if full else gradient - state.memories[client][0]
             messages[client] = encode(told, operator, rng.fork(number, client))
             memories[client] = gradient[None]
-        gathered = self.fleet.gather(messages, operator, state.x.size)
+        gathered = self.clients.fleet.gather(messages, operator, state.x.size)
         mean = gathered.mean()[None]
         return replace(
             state,

@@ -12,9 +12,39 @@ from fewbits.feedback.rule import Array
 from fewbits.methods.fleet import Fleet
 from fewbits.methods.messages import Traffic, Vector, encode
 from fewbits.rng import Rng
+from fewbits.theory.step_sizes import Smoothness
 
 Gradient = Callable[[int, Vector], Vector]
 """Of a client's function at a point; it must not depend on who else is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """Where clients run, their gradients, and what theory must know of their functions.
+
+    Vectors have `d` values.
+    """
+
+    fleet: Fleet
+    gradient: Gradient
+    smoothness: Smoothness
+    d: int
+
+    def omega(self, method: str, operator: Operator) -> float:
+        """The operator's omega; `SpecError` if it is biased."""
+        omega = operator.guarantee(self.d).omega
+        if omega is None:
+            raise SpecError(
+                f"{method} needs an unbiased operator: with {operator} use ef21 or ef14"
+            )
+        return omega
+
+    def alpha(self, operator: Operator) -> float:
+        """The operator's alpha, or that of its output times 1 / (1 + omega) if it has none."""
+        promise = operator.guarantee(self.d)
+        if promise.error < 1 or promise.omega is None:
+            return promise.error
+        return promise.omega / (1 + promise.omega)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +86,3 @@ def descend(
         number=state.number + 1,
         traffic=state.traffic + Traffic.received(message.frame, fleet.clients),
     )
-
-
-def unbiased(method: str, operator: Operator, d: int) -> float:
-    """The operator's omega; `SpecError` if it is biased."""
-    omega = operator.guarantee(d).omega
-    if omega is None:
-        raise SpecError(f"{method} needs an unbiased operator: with {operator} use ef21 or ef14")
-    return omega
-
-
-def contraction(operator: Operator, d: int) -> float:
-    """The operator's alpha, or that of its output times 1 / (1 + omega) where it has none."""
-    promise = operator.guarantee(d)
-    if promise.error < 1 or promise.omega is None:
-        return promise.error
-    return promise.omega / (1 + promise.omega)

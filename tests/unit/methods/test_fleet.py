@@ -10,7 +10,7 @@ from crowds import CLIENTS, SIZE, Quadratics
 
 import fewbits
 from fewbits import DecodeError, PeerError, Rng, methods
-from fewbits.methods import FedAvg, Fleet, State, local_descent
+from fewbits.methods import Clients, FedAvg, Fleet, State, local_descent
 from fewbits.methods.messages import decode
 from fewbits.schemes.comm import LocalComm
 
@@ -21,7 +21,8 @@ OPERATOR = {"ef14": "top-k:fraction=0.2|natural", "ef21": "sign"}
 def gradient_run(name: str) -> Callable[[Fleet], State]:
     def run(fleet: Fleet) -> State:
         operator = OPERATOR.get(name, "natural")
-        method = methods.build(name, fleet, CROWD.gradient, operator, CROWD.smoothness, SIZE)
+        clients = Clients(fleet, CROWD.gradient, CROWD.smoothness, SIZE)
+        method = methods.build(name, clients, operator)
         state = method.init(np.zeros(SIZE))
         for _ in range(4):
             state = method.step(state, RNG)

@@ -12,7 +12,7 @@ import fewbits
 from fewbits import Rng, SpecError, methods
 from fewbits.lab import datasets
 from fewbits.lab.workers import Workers
-from fewbits.methods import Dasha, Dcgd, EfBv, Fleet, Marina, State
+from fewbits.methods import Clients, Dasha, Dcgd, EfBv, Fleet, Marina, State
 
 CROWD = Quadratics.of()
 RNG = Rng.from_seed(11)
@@ -20,8 +20,8 @@ TOP = "top-k:fraction=0.25|natural"
 
 
 def made(name: str, operator: str = "natural", **options: Any) -> Any:
-    fleet = Fleet.alone(CLIENTS)
-    return methods.build(name, fleet, CROWD.gradient, operator, CROWD.smoothness, SIZE, **options)
+    clients = Clients(Fleet.alone(CLIENTS), CROWD.gradient, CROWD.smoothness, SIZE)
+    return methods.build(name, clients, operator, **options)
 
 
 def run(method: Any, steps: int, start: np.ndarray | None = None) -> State:
@@ -133,9 +133,8 @@ def workers() -> Workers:
 
 def excess(workers: Workers, name: str, operator: str, steps: int, **options: Any) -> float:
     start = workers.whole.start
-    method = methods.build(
-        name, Fleet.alone(4), workers.gradient, operator, workers.smoothness, start.size, **options
-    )
+    clients = Clients(Fleet.alone(4), workers.gradient, workers.smoothness, start.size)
+    method = methods.build(name, clients, operator, **options)
     state = method.init(start)
     for _ in range(steps):
         state = method.step(state, RNG)

@@ -71,7 +71,7 @@ def cases() -> list[Case]:
 def _suits(case: Case) -> bool:
     fleet, even = methods.Fleet.alone(2), methods.Smoothness.equal(1.0)
     try:
-        methods.build(case.method, fleet, lambda _, x: x, case.operator, even, 100)
+        methods.build(case.method, methods.Clients(fleet, lambda _, x: x, even, 100), case.operator)
     except SpecError:
         return False
     # With one that is biased EF-BV is EF21.
@@ -97,10 +97,9 @@ def course(case: Case, workers: Workers, problem: str, seed: int, most: int) -> 
     """The points of one run with theory's step size, until the excess is 1e-10 of the start's."""
     options = {"master": case.master} if case.master != "identity" else {}
     start = workers.whole.start
-    method = methods.build(
-        case.method, methods.Fleet.alone(len(workers.parts)), workers.gradient, case.operator,
-        workers.smoothness, start.size, **options,
-    )  # fmt: skip
+    fleet = methods.Fleet.alone(len(workers.parts))
+    clients = methods.Clients(fleet, workers.gradient, workers.smoothness, start.size)
+    method = methods.build(case.method, clients, case.operator, **options)
     state, rng, reached = method.init(start), fewbits.Rng.from_seed(seed), False
     while True:
         excess = workers.excess(state.x)
