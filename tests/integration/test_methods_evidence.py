@@ -51,6 +51,26 @@ def test_methods_with_shifts_and_differences_converge_where_dcgd_stalls() -> Non
     assert reached >= {"none", "dcgd", "ef14", "ef21", "diana", "ef-bv", "marina", "dasha"}
 
 
+def test_regressions_take_as_few_bits_as_the_page_says() -> None:
+    found = {
+        (row["data"], row["kind"], row["operator"]): row for row in results("regressions")["rows"]
+    }
+    biased, unbiased = "biased sparse dithering", "unbiased sparse dithering"
+    for operator in (biased, unbiased):
+        for data in ("diabetes", "breast cancer"):
+            assert found[data, "ridge", operator]["times_less_sections"] >= 6
+        assert found["breast cancer", "logistic", operator]["times_less_sections"] >= 4.5
+    for operator in (biased, unbiased, "spherical"):
+        row = found["w8a", "logistic", operator]
+        assert row["d"] == 300
+        assert row["times_less_frames"] >= 5
+    # What the page says of spherical compression in small vectors, which is less than the paper's.
+    for kind, all_of_it, without in (("ridge", "2.7", "5.1"), ("logistic", "2.6", "4.8")):
+        row = found["breast cancer", kind, "spherical"]
+        assert f"{row['times_less_sections']:.1f}" == all_of_it
+        assert f"{row['times_less_without_key']:.1f}" == without
+
+
 def test_federated_updates_are_as_good_with_seven_times_fewer_bytes() -> None:
     found = results("federated_mnist")
     assert (found["settings"]["clients"], found["settings"]["dirichlet"]) == (10, 0.3)
