@@ -7,6 +7,7 @@ from fewbits.lab.experiment import Experiment
 from fewbits.lab.experiments import (
     comparison,
     federated_scale,
+    flower,
     methods,
     nc_figure3,
     nc_figures16_18,
@@ -21,6 +22,7 @@ from fewbits.lab.experiments import (
     oc_spherical,
     oc_sweep,
     oc_upper_bounds,
+    scale,
     uncertainty,
 )
 
@@ -42,6 +44,8 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
     federated_scale.EXPERIMENT,
     comparison.EXPERIMENT,
     uncertainty.EXPERIMENT,
+    scale.EXPERIMENT,
+    flower.EXPERIMENT,
 )
 
 

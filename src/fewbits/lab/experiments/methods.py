@@ -187,7 +187,7 @@ def _panel(plot: "Axes", table: Sequence[Row], operator: str, colours: dict[str,
                   color=colour, lw=1.5)  # fmt: skip
     plot.axhline(TARGET, color=figures.GREY, lw=0.8, ls=":")
     plot.set_yscale("log")
-    plot.set_ylim(END / 2, 2)
+    plot.set_ylim(max(END, min(row.excess for row in table)) / 2, 2)
     mine = [row.up_bytes / 1e6 for row in table if row.operator in (operator, "identity")]
     plot.set_xlim(0, min(max(mine), 6 * max(r.up_bytes / 1e6 for r in table if r.method == "none")))
     plot.set_title(operator.replace(",", ",\n"), fontsize=9)
