@@ -1,8 +1,9 @@
 """Memories in the table that encodes: one native call makes messages, writes and remembers them.
 
-For each unit four neighbouring rows: its message, its encoding, what that decodes to, and what is
-kept of it, so that a unit stays in the cache all the while. `feedback.Rule` is the specification,
-and does the same one step after the other for whatever has no rows here.
+For each unit two neighbouring rows: its message, which is written where the new memory will be, and
+its encoding, which takes away at its places what it has sent. So a unit stays in the cache, and is
+read once. That is for operators that send few values; for dense ones NumPy's steps of
+`feedback.Rule`, which is the specification, were no slower.
 """
 
 from collections.abc import Sequence
@@ -19,26 +20,19 @@ from fewbits.kernels.units import Tally
 from fewbits.schemes.payload import Unit
 from fewbits.schemes.units import Batch, run_rows
 
-_ROWS = 4
-_MESSAGE, _ENCODE, _DECODE, _KEEP = range(_ROWS)
+_ROWS = 2
+_MESSAGE, _ENCODE = range(_ROWS)
 _VALUES, _NOW, _THEN = range(3)  # which array a row's numbers are in
 Array = npt.NDArray[Any]
-Source = int  # _VALUES, _NOW or _THEN
 
 
 def can_remember(batch: Batch, rules: Sequence[tuple[Unit, Rule]]) -> bool:
     """Whether a batch's units with these rules all have rows."""
     rows = {slot.name: row for slot, row in zip(batch.slots, batch.table, strict=True)}
     return all(
-        unit.name in rows and not rule.momentum and _has_rows(rule, rows[unit.name])
+        unit.name in rows and not rule.momentum and _leaves_remains(rule, rows[unit.name])
         for unit, rule in rules
     )
-
-
-def _has_rows(rule: Rule, row: Any) -> bool:
-    """The size of a coded section, which decoding needs, is not known before the call."""
-    coded = int(row["kind"]) == kernels.NATURAL and int(row["option"]) & kernels.CODED
-    return _leaves_remains(rule, row) or not coded
 
 
 def _leaves_remains(rule: Rule, row: Any) -> bool:
@@ -50,18 +44,19 @@ class Remembering:
     """A batch's table with the memory's rows between its own."""
 
     def __init__(self, batch: Batch, rules: Sequence[tuple[Unit, Rule]]) -> None:
-        by_name = {unit.name: rule for unit, rule in rules}
+        remembered = {unit.name for unit, _ in rules}
         self._batch, count = batch, len(batch.table)
         self._table = kernels.new_table(_ROWS * count)
         self._sources = np.zeros((_ROWS * count, 3), np.intp)  # of values, x and y
         for number, (slot, own) in enumerate(zip(batch.slots, batch.table, strict=True)):
-            first = _ROWS * number
-            for at in range(first, first + _ROWS):
-                kernels.set_kernel(self._table[at], (kernels.CLEAR, 0), batch.format, 0)
-            self._table[first + _ENCODE] = own
-            self._table[first + _ENCODE]["encodes"] = True
-            if slot.name in by_name:
-                self._describe(first, by_name[slot.name], own)
+            message, encode = _ROWS * number + _MESSAGE, _ROWS * number + _ENCODE
+            kernels.set_kernel(self._table[message], (kernels.CLEAR, 0), batch.format, 0)
+            self._table[encode] = own
+            self._table[encode]["encodes"] = True
+            if slot.name in remembered:
+                self._add(message, int(own["count"]))
+                self._table[encode]["remains"] = True
+                self._sources[encode, 0] = _THEN
         self._combining = np.flatnonzero(self._table["kind"] == kernels.COMBINE)
         self._starts = np.repeat(batch.starts, _ROWS) * np.uint64(batch.format.itemsize)
 
@@ -74,43 +69,17 @@ class Remembering:
         table["values"] = addresses[:, 0]
         rows = self._combining
         table["sections"][rows, :2] = addresses[rows, 1:]
-        for row in (_ENCODE, _DECODE):
-            for field in ("key", "sections", "sizes"):
-                table[field][row::_ROWS] = own[field]
-        table["sizes"][_DECODE::_ROWS][table["kind"][_DECODE::_ROWS] == kernels.CLEAR] = 0
+        for field in ("key", "sections", "sizes"):
+            table[field][_ENCODE::_ROWS] = own[field]
         run_rows("accumulate", table, threads=self._batch.threads, together=_ROWS)
         written = table[_ENCODE::_ROWS]
         own["sizes"] = written["sizes"]
         return kernels.tally(written)
 
-    def _describe(self, first: int, rule: Rule, own: Any) -> None:
-        """The rows of one unit that has a memory."""
-        sign = -1.0 if rule.shifts else 1.0
-        if _leaves_remains(rule, own):
-            self._combine(first + _MESSAGE, own, _THEN, (_VALUES, 1.0), (_NOW, 1.0))
-            self._table[first + _ENCODE]["remains"] = True
-            self._sources[first + _ENCODE, 0] = _THEN
-            return
-        self._combine(first + _MESSAGE, own, _VALUES, (_VALUES, 1.0), (_NOW, sign))
-        decode = self._table[first + _DECODE : first + _DECODE + 1]
-        decode[0] = own
-        decode["decodes"] = True
-        self._sources[first + _DECODE, 0] = _THEN
-        other: Source = _NOW if rule.shifts else _VALUES
-        self._combine(first + _KEEP, own, _THEN, (_THEN, sign * -rule.step), (other, 1.0))
-
-    def _combine(
-        self,
-        at: int,
-        own: Any,
-        into: Source,
-        x: tuple[Source, float],
-        y: tuple[Source, float],
-    ) -> None:
-        """A row that sets an array to factor times x plus factor times y."""
-        format, count = self._batch.format, int(own["count"])
-        row = self._table[at]
-        kernels.set_kernel(row, (kernels.COMBINE, 0), format, count)
-        row["factors"] = x[1], y[1]
-        row["sizes"][:2] = count * format.itemsize
-        self._sources[at] = into, x[0], y[0]
+    def _add(self, at: int, count: int) -> None:
+        """The row of a message: values and memory, added where the new memory will be."""
+        row, size = self._table[at], count * self._batch.format.itemsize
+        kernels.set_kernel(row, (kernels.COMBINE, 0), self._batch.format, count)
+        row["factors"] = 1.0, 1.0
+        row["sizes"][:2] = size
+        self._sources[at] = _THEN, _VALUES, _NOW
