@@ -341,10 +341,13 @@ def stray(world: World, *, how: str, culprit: int = 1, timeout: float = 30.0) ->
     torch.manual_seed(0)
     net = sharded(world, Net())
     dist.barrier()
-    world.mark()
+    if how in OTHERS:
+        world.mark()
     attach(net, timeout=timeout, **(OTHERS.get(how, {}) if mine else {}))
 
     def alone(step: int) -> bool:
+        if mine and step == STEP:
+            world.mark()
         if mine and how == "no sync":
             net.set_requires_gradient_sync(step != STEP)
         return mine and how == "skip" and step == STEP
@@ -366,7 +369,19 @@ def unused(world: World) -> None:
     net(torch.zeros(1, IN)).sum().backward()
 
 
+def twice(world: World) -> None:
+    """Attach, close, attach, and attach once more."""
+    world.join()
+    net = sharded(world, Net())
+    attach(net).close()
+    state = attach(net)
+    x, y = batch(world, 0)
+    torch.nn.functional.mse_loss(net(x), y).backward()
+    world.result["again"] = state.report().steps == 1
+    attach(net)
+
+
 SCENARIOS = {
     f"sharded {function.__name__}": function
-    for function in (features, runs, law, nonfinite, resumed, fail, stray, unused)
+    for function in (features, runs, law, nonfinite, resumed, fail, stray, unused, twice)
 }

@@ -96,7 +96,7 @@ def changed(frame: bytes, at: int, *values: int) -> bytes:
 
 
 def test_every_example_has_a_test() -> None:
-    training = {"ddp.py", "ddp_grad_scaler.py", "ddp_lightning.py"}
+    training = {"ddp.py", "ddp_grad_scaler.py", "ddp_lightning.py", "fsdp.py"}
     known = {f"{part}_by_hand.py" for part in BY_HAND} | {"vector_to_bytes.py"} | training
     assert {path.name for path in EXAMPLES.glob("*.py")} == known
 
@@ -216,6 +216,14 @@ def test_the_ddp_example_trains_and_reports_fewer_bytes():
     losses = [float(line.split()[-1]) for line in printed.splitlines() if "loss" in line]
     assert losses[-1] < losses[0] / 10
     assert "3.44× less than plain all-reduce" in printed
+
+
+def test_the_fsdp_example_trains_and_reports_fewer_bytes():
+    printed = finished(torchrun("fsdp.py", "--standalone", "--nproc-per-node", "2"))
+    losses = [float(line.split()[-1]) for line in printed.splitlines() if "loss" in line]
+    assert losses[-1] < losses[0] / 10
+    assert "× less than plain reduce-scatter" in printed
+    assert "MB of parameters by FSDP, not compressed" in printed
 
 
 def test_the_ddp_example_runs_on_two_torchrun_nodes():

@@ -73,6 +73,8 @@ def test_pieces_are_columns_of_about_a_million_elements(ranks: int) -> None:
     many = tuple(Sharded(f"q{number}", (401, 1000)) for number in range(9))
     layout = Layout(parameters() + many, ranks)
     pieces = layout.pieces(planner())
+    rows = np.arange(layout.width * ranks).reshape(ranks, -1)
+    places = {unit.name: unit.start for unit in layout.units(planner())}
     columns = [piece for piece, _ in pieces]
     assert columns[0].start == 0
     assert columns[-1].stop == layout.width
@@ -80,10 +82,10 @@ def test_pieces_are_columns_of_about_a_million_elements(ranks: int) -> None:
     for piece, units in pieces:
         assert (piece.stop - piece.start) * ranks <= PIECE + 2 * ranks * CHUNK
         assert {unit.shard for unit in units} == set(range(ranks))
+        vector = rows[:, piece].reshape(-1)
         for unit in units:
-            column = unit.start % layout.width
-            assert piece.start <= column
-            assert column + unit.count <= piece.stop
+            own, start = vector[unit.place], places[unit.name]
+            assert own.tolist() == list(range(start, start + unit.count))
     assert len(pieces) > 1
     names = [unit.name for _, units in pieces for unit in units]
     assert sorted(names) == sorted(unit.name for unit in layout.units(planner()))

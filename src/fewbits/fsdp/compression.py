@@ -12,13 +12,14 @@ from torch import nn
 from fewbits.core.operator import Operator
 from fewbits.errors import PeerError, SpecError
 from fewbits.exchange import state
-from fewbits.exchange.exchange import Exchange, Loaded
+from fewbits.exchange.exchange import Loaded
 from fewbits.exchange.factory import Factory
 from fewbits.exchange.jobs import Job
 from fewbits.exchange.options import Options
 from fewbits.exchange.pipeline import Inline, Pipeline
 from fewbits.exchange.reducer import Reducer
 from fewbits.exchange.state import State
+from fewbits.exchange.stepwise import Stepwise
 from fewbits.feedback import Feedback
 from fewbits.fsdp import shards
 from fewbits.fsdp.comms import CheckedAllGather, CompressedReduceScatter
@@ -35,7 +36,7 @@ from fewbits.schemes.reduction import NonFinite, agree, commit
 SCHEME = "reduce-scatter"
 
 
-class Compression(Exchange):
+class Compression(Stepwise):
     """Compresses gradients on their way to the ranks that keep them; see `attach`.
 
     A *step* is one backward pass in which FSDP reduces gradients.
@@ -54,8 +55,13 @@ class Compression(Exchange):
         threads: int = 1,
     ) -> None:
         self.groups = shards.groups(model)
+        if any(
+            isinstance(g.its._reduce_scatter_comm, CompressedReduceScatter) for g in self.groups
+        ):
+            raise SpecError("the model has a compression already: close() it first")
         self._line = Inline(self._reduce)
         self._reduced: dict[int, Group] = {}  # those of this step
+        self._task = -1  # the backward pass at the end of which the step will end
         self._nonfinite_means = self._gathered_bytes = 0
         super().__init__(
             worker,
@@ -119,7 +125,9 @@ class Compression(Exchange):
                 job.factor = 1 / group.its.gradient_divide_factor
             elif op != dist.ReduceOp.SUM:
                 raise SpecError(f"FSDP asks for {op}, which is neither a mean nor a sum")
-        if not self._reduced:
+        task = torch._C._current_graph_task_id()
+        if task != self._task:  # also after a backward pass that an error of the user's has ended
+            self._task = task
             torch.autograd.Variable._execution_engine.queue_callback(self._end_backward)
         self._reduced[group.index] = group
         self._line.submit(job)

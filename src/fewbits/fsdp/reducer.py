@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import torch
 
@@ -11,7 +12,9 @@ from fewbits.core import vector
 from fewbits.exchange.jobs import Job
 from fewbits.exchange.reducer import Compressed, Pieces
 from fewbits.fsdp.shards import Layout
+from fewbits.kernels.units import Tally
 from fewbits.links.torch_comm import TorchComm
+from fewbits.schemes.reduction import guarded
 from fewbits.schemes.scatter import Scatter
 
 
@@ -37,16 +40,18 @@ class Scattering(Compressed):
         """The whole reduction of a group: FSDP uses the result at once."""
         assert isinstance(job, Shards)
         _, values, pieces = self.prepared(job, comm)
-        row = comm.rank * job.output.numel()
+        rows = values.bits.reshape(comm.size, -1)
 
-        def arrived(columns: slice, means: npt.NDArray[Any]) -> None:
-            own = means[row + columns.start : row + columns.stop]
-            with self.progress.spent.codec():  # to 16 bits: an overflow must become infinite
-                job.output[columns].copy_(torch.from_numpy(own))
+        def arrived(place: torch.Tensor, means: npt.NDArray[Any]) -> None:
+            first = comm.rank * place.numel()
+            own = torch.from_numpy(means[first : first + place.numel()])
+            guarded(lambda: _copy(place, own), self.progress)
 
         for columns, reduction in pieces:
-            hops = reduction.hops(values.bits, self._rng, self.progress)
-            self._overlap.add(hops, partial(arrived, columns))
+            with self.progress.spent.codec():  # a copy, unless the group is a single piece
+                part = np.ascontiguousarray(rows[:, columns]).reshape(-1)
+            hops = reduction.hops(part, self._rng, self.progress)
+            self._overlap.add(hops, partial(arrived, job.output[columns]))
         self._overlap.finish()
         factor = job.factor * (comm.size if job.sums and self.loop else 1)
         if factor != 1:
@@ -70,3 +75,14 @@ class Scattering(Compressed):
             ]
             known = self._known[job.index] = identity, pieces
         return known[1]
+
+
+def _copy(place: torch.Tensor, values: torch.Tensor) -> Tally:
+    """Copy values; to 16 bits an overflow becomes infinite.
+
+    The last shard may be filled up beyond the last unit, where the totals end.
+    """
+    count = values.numel()
+    place[:count].copy_(values)
+    place[count:].zero_()
+    return Tally()

@@ -28,10 +28,8 @@ class ShardReport(Report):
     def __str__(self) -> str:
         if self.ranks == 1:
             return Report.__str__(self)
-        gathered = (
-            f"gathered    {self.gathered_bytes / 1e6:,.2f} MB of parameters by FSDP, not compressed:"
-            f" {self.whole_ratio:.2f}× less in all"
-        )
+        parameters = f"{self.gathered_bytes / 1e6:,.2f} MB of parameters by FSDP, not compressed"
+        gathered = f"gathered    {parameters}: {self.whole_ratio:.2f}× less in all"
         text = Report.__str__(self).replace("plain all-reduce", "plain reduce-scatter")
         first, sent, *rest = text.splitlines()
         return "\n".join([first, sent, gathered, *rest])

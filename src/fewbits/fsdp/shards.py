@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch.distributed as dist
 from torch import nn
 from torch.distributed.fsdp import FSDPModule
 
@@ -64,7 +65,10 @@ class Layout:
         return units
 
     def pieces(self, planner: Planner) -> list[tuple[slice, list[Unit]]]:
-        """Columns of all rows that are reduced together, about a million elements, in order."""
+        """Columns that are reduced together, about a million elements of all rows, in order.
+
+        Units lie as in a vector of these columns alone.
+        """
         width = self.width
         size = max(PIECE // self.ranks, CHUNK)
         found: dict[int, list[Unit]] = {0: []}
@@ -72,8 +76,17 @@ class Layout:
             found.setdefault(unit.start % width // size, []).append(unit)
         own = [found[number] for number in sorted(found)]
         starts = [min(unit.start % width for unit in units) for units in own[1:]]
-        columns = map(slice, [0, *starts], [*starts, width])
-        return list(zip(columns, own, strict=True))
+        columns = list(map(slice, [0, *starts], [*starts, width]))
+        return [
+            (part, [_moved(unit, width, part) for unit in units])
+            for part, units in zip(columns, own, strict=True)
+        ]
+
+
+def _moved(unit: Unit, width: int, columns: slice) -> Unit:
+    """The unit's place if all rows are as short as `columns`."""
+    row, column = divmod(unit.start, width)
+    return replace(unit, start=row * (columns.stop - columns.start) + column - columns.start)
 
 
 class Group:
@@ -135,7 +148,7 @@ def groups(model: nn.Module) -> Sequence[Group]:
             found.append(group)
     if not found:
         raise SpecError("attach takes a model to which fully_shard was applied, this one has none")
-    if any(group.process_group is not found[0].process_group for group in found):
+    if len({tuple(dist.get_process_group_ranks(group.process_group)) for group in found}) > 1:
         raise SpecError("all of the model must be sharded over the same mesh")
     return found
 

@@ -1,7 +1,9 @@
 """One hop to the owners: every rank ends with the mean of its own shard and of nothing else.
 
 This is the first half of the sharded scheme, for models whose ranks keep a shard each: nothing is
-compressed twice, and each rank sends $(n-1)/n$ of the code bytes.
+compressed twice, and each rank sends $(n-1)/n$ of the code bytes. No payload is promised to travel
+with its header: what a rank does next may be something else than a reduction, and then it must not
+be waited for.
 """
 
 from collections.abc import Sequence
@@ -55,7 +57,7 @@ class Scatter(ToOwners):
             Phase.FIRST_HOP,
             lambda: self.send(self._encode, self._correction, values, private, progress),
             (self.outgoing_1, self.incoming_1),
-            lambda: progress.promises.next_step(batch, self.outgoing_1),
+            lambda: [0] * self.comm.size,
             progress,
         )
         result = self.result(values)
