@@ -93,7 +93,9 @@ FEATURES: dict[str, dict[str, Any]] = {
     "float16": {"mp_policy": MixedPrecisionPolicy(HALF, HALF)},
     "sums": {"sums": True},
     "another divisor": {"sums": True, "factor": 3.0},
-    "unused and frozen": {"kind": "seldom"},
+    "a divisor before the sum": {"factor": 4.0},  # gloo itself cannot: plain runs divide after it
+    "unused and frozen": {"kind": "seldom", "apart": False},
+    "a group that is never used": {"kind": "seldom"},
     "parameters of the root": {"only": "second"},
 }
 
@@ -123,7 +125,7 @@ def train(
         net = sharded(world, net, **options)
     for module in net.modules():
         if isinstance(module, torch.distributed.fsdp.FSDPModule):
-            module.set_force_sum_reduction_for_comms(sums)
+            module.set_force_sum_reduction_for_comms(sums or compression is None and bool(factor))
             if factor is not None:
                 module.set_gradient_divide_factor(factor)
     net.set_reduce_scatter_unused_params(kind == "seldom")

@@ -11,7 +11,6 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 RUNS = json.loads((ROOT / "benchmarks" / "results" / "sharded-training.json").read_text())["runs"]
 DATA = pytest.mark.parametrize("data", ["MNIST", "text"])
-WORKERS = pytest.mark.parametrize("worker", ["natural", "natural:coder=rans"])
 
 
 @pytest.fixture
@@ -32,9 +31,8 @@ def test_the_table_on_the_page_is_made_of_the_results(script: ModuleType) -> Non
 
 
 @DATA
-@WORKERS
-def test_losses_are_within_two_standard_errors_of_plain_training(data: str, worker: str) -> None:
-    pairs = list(zip(found(data, worker), found(data, "none"), strict=True))
+def test_losses_are_within_two_standard_errors_of_plain_training(data: str) -> None:
+    pairs = list(zip(found(data, "natural"), found(data, "none"), strict=True))
     assert [run["seed"] for run, _ in pairs] == [plain["seed"] for _, plain in pairs] == [0, 1, 2]
     differences = [run["loss"] - plain["loss"] for run, plain in pairs]
     assert abs(np.mean(differences)) <= 2 * np.std(differences, ddof=1) / np.sqrt(3)
@@ -54,6 +52,6 @@ def test_the_same_run_again_ends_with_the_same_shards(data: str) -> None:
     first, *others = found(data, "natural")
     (again,) = found(data, "natural", repeat=1)
     assert again["shards"] == first["shards"] != others[0]["shards"]
-    assert [run["shards"] for run in found(data, "natural:coder=rans")] == [
-        run["shards"] for run in (first, *others)
-    ]  # a coder loses nothing
+    (coded,) = found(data, "natural:coder=rans")
+    assert coded["shards"] == first["shards"]  # a coder loses nothing
+    assert coded["payload_bytes"] < first["payload_bytes"]

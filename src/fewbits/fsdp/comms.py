@@ -59,6 +59,6 @@ class CheckedAllGather(AllGather):
         """All ranks' inputs; a rank that is lost or elsewhere is an error with a type."""
         return self._compression.all_gather(
             self._group,
-            input_tensor,
+            output_tensor.nbytes - input_tensor.nbytes,
             lambda: self.plain(output_tensor, input_tensor, group, async_op),
         )

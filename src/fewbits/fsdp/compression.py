@@ -133,27 +133,27 @@ class Compression(Stepwise):
         self._line.submit(job)
 
     def all_gather(
-        self, group: Group, input: torch.Tensor, gather: Callable[[], dist.Work | None]
+        self, group: Group, bytes_: int, gather: Callable[[], dist.Work | None]
     ) -> dist.Work | None:
-        """Do what FSDP's own `gather` does if all ranks are about to."""
+        """Do what FSDP's own `gather` does, for which this rank sends `bytes_`, if all others do."""
         self.start()
-        return self._line.call(lambda: self._gather(group, input, gather))
+        return self._line.call(lambda: self._gather(group, bytes_, gather))
 
     def report(self) -> ShardReport:
         """What was sent and what it cost, on this rank, since the start."""
         return ShardReport(**self._figures(), gathered_bytes=self._gathered_bytes)
 
     def _gather(
-        self, group: Group, input: torch.Tensor, gather: Callable[[], dist.Work | None]
+        self, group: Group, bytes_: int, gather: Callable[[], dist.Work | None]
     ) -> dist.Work | None:
         comm, progress = self._comm, self.progress
         assert comm is not None
-        text = f"the all-gather of {group.names[0]} and others, {input.nbytes} bytes a rank"
+        text = f"the all-gather of {group.names[0]} and others, {bytes_} bytes"
         plan = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
         own = Header(Phase.GATHER, progress.step, progress.sequence, plan, text=text)
         with progress.spent.wire():
             agree(comm, own, progress)
-        self._gathered_bytes += (comm.size - 1) * input.nbytes
+        self._gathered_bytes += bytes_
         try:
             return gather()
         except RuntimeError as error:  # of gloo
