@@ -1,6 +1,6 @@
 """Sharded training with compressed gradients: two marked lines are all that fewbits needs.
 
-Start it with one process for each worker:
+It needs fewbits[torch] and nothing else. Start it with one process for each worker:
 
     torchrun --nproc-per-node 2 examples/fsdp.py
 """

@@ -1,9 +1,9 @@
 """The processes that `launch` starts: a template that forks ranks, and a rank's life.
 
-An order is a line of JSON that names a scenario of `scenarios`, `faults`, `memories` or `sharded`,
-its arguments, a rank, a world size and a folder. The rank writes what it has to say to a file there
-and then leaves as any program would, by the end of its main function or by the exception that left
-the scenario. One that is in a hurry skips the interpreter's end, which takes longer than most
+An order is a line of JSON that names a scenario of one of the modules that `live` imports, its
+arguments, a rank, a world size and a folder. The rank writes what it has to say to a file there and
+then leaves as any program would, by the end of its main function or by the exception that left the
+scenario. One that is in a hurry skips the interpreter's end, which takes longer than most
 scenarios; after an error it stays alive until all have spoken, so that nobody is woken by its end.
 """
 
@@ -27,7 +27,8 @@ import torch._dynamo  # DDP and optimizers import it at first use, which takes s
 import torch.distributed as dist
 
 import fewbits.ddp
-import fewbits.fsdp  # noqa: F401
+import fewbits.fsdp
+import fewbits.localsgd  # noqa: F401
 
 
 @dataclass
@@ -71,11 +72,13 @@ def live(order: dict[str, Any]) -> None:
     """A rank's life."""
     import faults
     import memories
+    import rounds
     import scenarios
     import sharded
 
     world = World(order["rank"], order["world"], Path(order["folder"]))
-    known = scenarios.SCENARIOS | faults.SCENARIOS | memories.SCENARIOS | sharded.SCENARIOS
+    modules = (scenarios, faults, memories, rounds, sharded)
+    known = {name: run for module in modules for name, run in module.SCENARIOS.items()}
     faulthandler.dump_traceback_later(order["deadline"] - 2)  # says where a rank hangs
     said: dict[str, Any] = {"result": world.result}
     try:

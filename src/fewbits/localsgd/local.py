@@ -68,6 +68,7 @@ class LocalSGD(Exchange):
         self._taken = self._in_round = 0
         self._under_way: list[Job] = []
         self._pending = False  # a mean is under way, or there and not used yet
+        self._sick = False  # that mean is to be thrown away
         rules = _exact_buffers(defaults.policy(policy), self._buffers)
         super().__init__(
             worker,
@@ -159,6 +160,12 @@ class LocalSGD(Exchange):
             self._under_way.append(job)
             self._enqueue(job)
 
+    def _end_step(self) -> None:
+        """In the background thread: the caller's `skipped` changes only when it waits."""
+        told = self.skipped
+        super()._end_step()
+        self._sick, self.skipped = self.skipped, told
+
     def _settle(self) -> None:
         """Wait until nothing is under way."""
         jobs, self._under_way = self._under_way, []
@@ -168,6 +175,7 @@ class LocalSGD(Exchange):
     def _receive(self) -> Literal["nothing", "taken", "thrown away"]:
         """Wait for the mean that is under way, if one is, and take the outer step."""
         self._settle()
+        self.skipped = self._pending and self._sick
         if not self._pending:
             return "nothing"
         self._pending = False
@@ -196,7 +204,7 @@ class LocalSGD(Exchange):
         return super().state_dict()
 
     def _own_arrays(self) -> State:
-        counts = [self._taken, self._in_round, self._pending, self.skipped]
+        counts = [self._taken, self._in_round, self._pending, self._sick]
         found: dict[str, Any] = {f"{OWN}round": np.array(counts, np.int64)}
         for own in self._rounds:
             kept = own.arrays(pending=self._pending)
@@ -218,8 +226,8 @@ class LocalSGD(Exchange):
                 own.check(_named(saved), pending=bool(pending))
 
     def _take(self, own: State) -> None:
-        self._taken, self._in_round, pending, skipped = own[f"{OWN}round"].tolist()
-        self._pending, self.skipped = bool(pending), bool(skipped)
+        self._taken, self._in_round, pending, sick = own[f"{OWN}round"].tolist()
+        self._pending, self._sick = bool(pending), bool(sick)
         for each in self._rounds:
             each.load(_named(own), pending=self._pending)
             if not self._in_round and not self._pending:  # then all ranks have the common ones
