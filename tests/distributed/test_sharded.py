@@ -10,7 +10,7 @@ import pytest
 from faults import STEP
 from launch import Launcher, Outcome
 from raised import SLACK, check_raised, others
-from sharded import FEATURES
+from sharded import FEATURES, LOSSY
 
 import fewbits
 from fewbits import fsdp
@@ -21,12 +21,15 @@ def test_the_identity_gives_the_bits_of_plain_fsdp(launcher: Launcher) -> None:
     # Two ranks: halving is exact and a + b = b + a, so the order of sum and division is no matter.
     for told in launcher.results("sharded features", names=list(FEATURES), steps=3, deadline=240.0):
         for feature, workers in told.items():
-            plain, exact, lossy = (workers[name] for name in ("none", "identity", "natural"))
+            plain, exact = workers["none"], workers["identity"]
             assert exact["final"] == plain["final"], feature
             assert exact["losses"] == plain["losses"], feature
-            assert lossy["final"] != plain["final"], feature
-            assert lossy["losses"] != plain["losses"], feature
-            assert lossy["losses"][-1] < 1.2 * plain["losses"][-1], feature
+            lossy = workers.get("natural")
+            assert (lossy is not None) == (feature in LOSSY)
+            if lossy is not None:
+                assert lossy["final"] != plain["final"], feature
+                assert lossy["losses"] != plain["losses"], feature
+                assert lossy["losses"][-1] < 1.2 * plain["losses"][-1], feature
 
 
 def test_one_rank_trains_as_without(launcher: Launcher) -> None:
@@ -154,7 +157,7 @@ KILLS = [
     (2, "encode"),
     (2, "in an all-gather"),
     (4, "before an all-gather"),
-    (4, "commit"),
+    pytest.param(4, "commit", marks=pytest.mark.soak),
 ]
 
 
@@ -211,7 +214,12 @@ def test_another_policy_is_refused_in_the_first_reduction(launcher: Launcher) ->
 
 
 @pytest.mark.parametrize(
-    ("world", "how"), [(2, "skip"), (4, "skip"), (2, "no sync"), (4, "no sync")]
+    ("world", "how"), [
+        (2, "no sync"),
+        (4, "skip"),
+        pytest.param(2, "skip", marks=pytest.mark.soak),
+        pytest.param(4, "no sync", marks=pytest.mark.soak),
+    ]
 )
 def test_a_rank_that_goes_its_own_way_is_found_in_its_next_collective(
     launcher: Launcher, world: int, how: str

@@ -135,7 +135,7 @@ class Compression(Stepwise):
     def all_gather(
         self, group: Group, bytes_: int, gather: Callable[[], dist.Work | None]
     ) -> dist.Work | None:
-        """Do what FSDP's own `gather` does, for which this rank sends `bytes_`, if all others do."""
+        """Do what FSDP's own `gather` does, sending `bytes_`, once all ranks are about to."""
         self.start()
         return self._line.call(lambda: self._gather(group, bytes_, gather))
 
