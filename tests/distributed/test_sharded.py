@@ -214,12 +214,13 @@ def test_another_policy_is_refused_in_the_first_reduction(launcher: Launcher) ->
 
 
 @pytest.mark.parametrize(
-    ("world", "how"), [
+    ("world", "how"),
+    [
         (2, "no sync"),
         (4, "skip"),
         pytest.param(2, "skip", marks=pytest.mark.soak),
         pytest.param(4, "no sync", marks=pytest.mark.soak),
-    ]
+    ],
 )
 def test_a_rank_that_goes_its_own_way_is_found_in_its_next_collective(
     launcher: Launcher, world: int, how: str
