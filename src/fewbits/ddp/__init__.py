@@ -17,6 +17,6 @@ except ModuleNotFoundError as error:
 
 from fewbits.ddp.compression import Compression
 from fewbits.ddp.entry import attach, hook
-from fewbits.ddp.report import Report
+from fewbits.exchange.report import Report
 
 __all__ = ["Compression", "Report", "attach", "hook"]

@@ -9,11 +9,14 @@ from typing import Any
 from fewbits import presets, registry
 from fewbits.errors import SpecError
 from fewbits.feedback import feedback
+from fewbits.outer import outer
 from fewbits.schemes.payload import CHUNK
 from fewbits.train import formats
-from fewbits.train.references import is_reference
+from fewbits.train.references import NONE, is_reference
 
 OPERATORS = ("none", "fp16-hook", "natural")
+LOCAL_OPERATORS = ("none", "natural", "natural:coder=rans")
+SGD = "sgd"
 SCHEMES = ("sharded", "star", "gather")
 AUTO = "auto"
 CHECKPOINT = "checkpoint.safetensors"
@@ -31,6 +34,8 @@ class Settings:
     master: str | None
     feedback: str | None
     scheme: str
+    local_steps: int | None
+    outer: str | None
     workers: int
     data: str
     model: str
@@ -55,7 +60,7 @@ class Settings:
 
     def common(self, spec: str) -> dict[str, Any]:
         """What a resumed run must share with the run that wrote the checkpoint."""
-        names = ("workers", "model", "batch_size", "lr", "momentum", "seed")
+        names = ("workers", "model", "batch_size", "lr", "momentum", "seed", "local_steps", "outer")
         shared: dict[str, Any] = {name: getattr(self, name) for name in names}
         if not is_reference(spec):
             shared |= {"master": self.master, "feedback": self.feedback, "scheme": self.scheme}
@@ -82,6 +87,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--feedback", metavar="METHOD", help="memory of what operators lose: ef14, "
         "ef14:momentum=0.9, ef21, diana or ef-bv (default: none)")  # fmt: skip
     add("--scheme", choices=SCHEMES, default="sharded", help="default: sharded")
+    add("--local-steps", type=int, metavar="H", help="train alone for H steps, then exchange what "
+        "has changed (default: exchange gradients in every step)")  # fmt: skip
+    add("--outer", metavar="RULE", help="what becomes of the mean change: sgd averages, nesterov "
+        "is DiLoCo's (default: sgd)")  # fmt: skip
     add("--workers", type=int, default=2, metavar="N", help="local processes (default: 2)")
     add("--data", default="digits", metavar="DIR", help="digits, or a folder with MNIST's idx "
         "files, CIFAR-10 as npz or input.txt (default: digits)")  # fmt: skip
@@ -103,10 +112,12 @@ def from_options(options: argparse.Namespace, *, workers: int | None = None) -> 
     model = options.model or ("gpt" if kind == "text" else "cnn")
     batch_size, lr = _USUAL[model]
     settings = Settings(
-        operators=tuple(options.operator or OPERATORS),
+        operators=tuple(options.operator or _usual_operators(options)),
         master=options.master,
         feedback=options.feedback,
         scheme=options.scheme,
+        local_steps=options.local_steps,
+        outer=options.outer or (SGD if options.local_steps is not None else None),
         workers=options.workers if workers is None else workers,
         data=options.data,
         model=model,
@@ -155,6 +166,7 @@ def _check_choices(settings: Settings, kind: str) -> None:
     if settings.master is not None:
         registry.operator(settings.master)
     _check_feedback(settings)
+    _check_rounds(settings)
     if settings.resume and settings.checkpoint is None:
         raise SpecError("--resume needs --checkpoint DIR")
     _check_checkpoint(settings)
@@ -173,6 +185,28 @@ def _check_feedback(settings: Settings) -> None:
     for spec in [*ours, *([settings.master] if settings.master else [])]:
         if spec not in presets.PRESETS and spec != AUTO:
             method.rule(registry.operator(spec), CHUNK)
+
+
+def _check_rounds(settings: Settings) -> None:
+    """What makes sense for local steps only, and what does not make sense for them."""
+    if settings.local_steps is None:
+        if settings.outer is not None:
+            raise SpecError("--outer needs --local-steps H")
+        return
+    if settings.local_steps < 1:
+        raise SpecError("--local-steps must be at least 1")
+    outer(settings.outer or SGD)
+    for spec in settings.operators:
+        if spec == AUTO or (is_reference(spec) and spec != NONE):
+            raise SpecError(
+                f"--operator {spec} is for gradients of every step: leave --local-steps out"
+            )
+    if settings.feedback is not None and feedback(settings.feedback).has_momentum:
+        raise SpecError(f"--feedback {settings.feedback}: with --local-steps use --outer nesterov")
+
+
+def _usual_operators(options: argparse.Namespace) -> tuple[str, ...]:
+    return OPERATORS if options.local_steps is None else LOCAL_OPERATORS
 
 
 def _check_checkpoint(settings: Settings) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fewbits.core.operator import Operator
-from fewbits.ddp.auto import measured
+from fewbits.exchange.auto import measured
 from fewbits.links.torch_comm import TorchComm
 from fewbits.theory import cost
 from fewbits.theory.cost import Codec, Link

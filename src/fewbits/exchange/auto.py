@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from fewbits.core.operator import Operator
 from fewbits.core.vector import Vector
-from fewbits.ddp.reducer import Reducer
+from fewbits.exchange.reducer import Reducer
 from fewbits.kernels.formats import FLOAT32
 from fewbits.rng import Rng
 from fewbits.theory import cost
