@@ -17,7 +17,7 @@ from fewbits.kernels.formats import Format
 from fewbits.kernels.units import Tally
 from fewbits.operators.identity import Identity
 from fewbits.rng import Rng
-from fewbits.schemes.payload import Unit
+from fewbits.schemes.payload import Unit, extent
 from fewbits.schemes.remembering import Remembering, can_remember
 from fewbits.schemes.units import Batch, float_dtype
 
@@ -116,7 +116,7 @@ class Correction:
         mine = {unit.name for unit in owned}
         there_mine = [(unit, rule) for unit, rule in there if unit.name in mine]
         back_mine = [(unit, rule) for unit, rule in back if unit.name in mine]
-        count, dtype = sum(unit.count for unit in units), float_dtype(format)
+        count, dtype = extent(units), float_dtype(format)
 
         def bound(side: str, rules: Rules) -> Pair:
             places = [Place(unit.name, unit.start, unit.count) for unit, _ in rules]
