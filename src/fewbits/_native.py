@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from fewbits.errors import DecodeError
 
-ABI = 3
+ABI = 4
 SIMD = ("scalar", "avx2")
 
 Bytes = npt.NDArray[np.uint8]
