@@ -188,9 +188,14 @@ def decode(
     _checked(_core.fewbits_switch_decode(*arguments))
 
 
+def state_size(setup: Setup) -> int:
+    """Bytes of an aggregator's state."""
+    return int(_core.fewbits_switch_size(byref(setup)))
+
+
 def state(setup: Setup) -> Bytes:
     """A new aggregator's state."""
-    size = int(_core.fewbits_switch_size(byref(setup)))
+    size = state_size(setup)
     room = np.zeros(size + ALIGNMENT, np.uint8)
     start = -address(room) % ALIGNMENT
     own = room[start : start + size]
@@ -238,9 +243,7 @@ def exchange(
     if chunks.dtype != CHUNK or codes.size != sums.size:
         raise RuntimeError(f"{chunks.dtype} is no table of chunks, or the sums have another size")
     own = address(chunks), chunks.size, address(codes), address(sums), codes.size
-    status = int(
-        _core.fewbits_switch_exchange(byref(client), *own, address(scratch), scratch.size)
-    )
+    status = int(_core.fewbits_switch_exchange(byref(client), *own, address(scratch), scratch.size))
     if 0 < status < SILENT:
         _checked(status)
     return status

@@ -20,6 +20,7 @@ from fewbits.ddp.plan import Names, Planner
 from fewbits.ddp.reducer import SCHEMES, Reducer
 from fewbits.ddp.report import Report
 from fewbits.ddp.state import State
+from fewbits.ddp.switching import Aggregators, Switching
 from fewbits.errors import EncodeError, SpecError
 from fewbits.feedback import Feedback
 from fewbits.links.torch_comm import TorchComm
@@ -45,6 +46,7 @@ class Compression:
         *,
         feedback: str | Feedback | None = None,
         scheme: str = "sharded",
+        aggregators: Sequence[str] | Aggregators = (),
         policy: Policy | Mapping[str, str | Operator] | None = None,
         nonfinite: NonFinite = "propagate",
         seed: int = 0,
@@ -73,10 +75,13 @@ class Compression:
         self._latency, self._before = 0.0, (0.0, 0.0, 0)
         self.skipped = False
         rules, known = defaults.policy(policy), Names.of(names)
-        factory = Factory(scheme, threads, seed, rules, known, self.progress)
+        self._switching = Switching.of(scheme, aggregators)
+        factory = Factory(scheme, threads, seed, rules, known, self.progress, self._switching)
         self._auto: Auto | None = None
         if worker == AUTO:
             presets.refuse_others(AUTO, master=master, feedback=feedback)
+            if self._switching is not None:
+                raise SpecError("auto tries several operators, a switch adds one: use natural")
             self._auto = Auto(factory.candidates(allow_bias=allow_bias))
             self._reducer: Reducer = self._auto.reducer
         else:
@@ -165,6 +170,8 @@ class Compression:
             compressed_elements=planner.elements() - sum(exact.values()),
             exact=exact,
             saturated=spent.saturated,
+            below_span=spent.below_span,
+            resent=spent.resent,
             nonfinite_steps=self._nonfinite_steps,
             skipped_steps=self._skipped_steps,
             feedback=self.loop.method.spec if self.loop else None,
@@ -283,6 +290,7 @@ class Compression:
             f"worker={AUTO if self._auto else planner.worker} "
             f"master={AUTO if self._auto else planner.master} scheme={self.scheme} "
             f"feedback={self.loop.method if self.loop else None} "
+            f"{self._switching or ''}"
             f"seed={self.seed} nonfinite={self.progress.nonfinite} names={names}"
         )
 

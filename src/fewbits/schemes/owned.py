@@ -45,7 +45,7 @@ class Owned(Reduction):
         super().__init__(units, format, comm, threads, loop)
         rank, size = comm.rank, comm.size
         owned: list[list[Unit]] = [[] for _ in range(size)]
-        for number, unit in enumerate(units):
+        for number, unit in enumerate(self.between_ranks(units)):
             owned[self.owner(number, unit)].append(unit)
         wide = self.totals_format
         self.outgoing_1 = [Payload(own, "worker", format) for own in owned]
@@ -64,6 +64,10 @@ class Owned(Reduction):
         )
         self._return = Batch([self.outgoing_2], wide, threads=threads)
         self._decode = Batch(self.incoming_2, wide, threads=threads)
+
+    def between_ranks(self, units: Sequence[Unit]) -> Sequence[Unit]:
+        """Those units that go from rank to rank."""
+        return units
 
     def hops(self, values: npt.NDArray[Any], rng: Rng, progress: Progress) -> Hops:
         """Both hops, then the mean in place."""
