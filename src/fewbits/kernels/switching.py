@@ -112,7 +112,11 @@ def add_reference(codes: Bytes, span: Span, sums: Sums) -> None:
 def round_reference(sums: Sums, rng: Rng, first: int = 0) -> Bytes:
     """The codes of sums."""
     words = rng.words(2 * first, 2 * sums.size).reshape(-1, 2).astype(np.uint64)
-    draws = words[:, 1] << np.uint64(32) | words[:, 0]
+    return round_with(sums, words[:, 1] << np.uint64(32) | words[:, 0])
+
+
+def round_with(sums: Sums, draws: npt.NDArray[np.uint64]) -> Bytes:
+    """The codes of sums with 64 random bits for each, of which those below the top bit count."""
     magnitude = np.abs(sums).astype(np.uint64)
     width = _bit_width(magnitude)
     below = (np.uint64(1) << np.maximum(width, np.uint64(1)) - np.uint64(1)) - np.uint64(1)

@@ -9,12 +9,15 @@ from typing import Any
 from fewbits import presets, registry
 from fewbits.errors import SpecError
 from fewbits.feedback import feedback
+from fewbits.links.aggregator import Address
+from fewbits.schemes import switched
 from fewbits.schemes.payload import CHUNK
 from fewbits.train import formats
 from fewbits.train.references import is_reference
 
 OPERATORS = ("none", "fp16-hook", "natural")
-SCHEMES = ("sharded", "star", "gather")
+SWITCH = "switch"
+SCHEMES = ("sharded", "star", "gather", SWITCH)
 AUTO = "auto"
 CHECKPOINT = "checkpoint.safetensors"
 MODELS = ("cnn", "resnet", "gpt")
@@ -31,6 +34,7 @@ class Settings:
     master: str | None
     feedback: str | None
     scheme: str
+    aggregator: tuple[str, ...]
     workers: int
     data: str
     model: str
@@ -46,9 +50,10 @@ class Settings:
     def arguments(self, *operators: str) -> list[str]:
         """The command line that gives these settings, for `operators` if any are named."""
         line = [word for spec in operators or self.operators for word in ("--operator", spec)]
+        line += [word for address in self.aggregator for word in ("--aggregator", address)]
         for name in self.__slots__:
             value = getattr(self, name)
-            if name in ("operators", "resume") or value is None:
+            if name in ("operators", "aggregator", "resume") or value is None:
                 continue
             line += ["--" + name.replace("_", "-"), str(value)]
         return [*line, "--resume"] if self.resume else line
@@ -82,6 +87,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--feedback", metavar="METHOD", help="memory of what operators lose: ef14, "
         "ef14:momentum=0.9, ef21, diana or ef-bv (default: none)")  # fmt: skip
     add("--scheme", choices=SCHEMES, default="sharded", help="default: sharded")
+    add("--aggregator", action="append", metavar="HOST:PORT", help="repeatable; a running "
+        "`fewbits switch` for --scheme switch (default: one on this machine)")  # fmt: skip
     add("--workers", type=int, default=2, metavar="N", help="local processes (default: 2)")
     add("--data", default="digits", metavar="DIR", help="digits, or a folder with MNIST's idx "
         "files, CIFAR-10 as npz or input.txt (default: digits)")  # fmt: skip
@@ -107,6 +114,7 @@ def from_options(options: argparse.Namespace, *, workers: int | None = None) -> 
         master=options.master,
         feedback=options.feedback,
         scheme=options.scheme,
+        aggregator=tuple(options.aggregator or ()),
         workers=options.workers if workers is None else workers,
         data=options.data,
         model=model,
@@ -155,6 +163,7 @@ def _check_choices(settings: Settings, kind: str) -> None:
     if settings.master is not None:
         registry.operator(settings.master)
     _check_feedback(settings)
+    _check_switch(settings)
     if settings.resume and settings.checkpoint is None:
         raise SpecError("--resume needs --checkpoint DIR")
     _check_checkpoint(settings)
@@ -173,6 +182,22 @@ def _check_feedback(settings: Settings) -> None:
     for spec in [*ours, *([settings.master] if settings.master else [])]:
         if spec not in presets.PRESETS and spec != AUTO:
             method.rule(registry.operator(spec), CHUNK)
+
+
+def _check_switch(settings: Settings) -> None:
+    for address in settings.aggregator:
+        Address.of(address)
+    if settings.scheme != SWITCH:
+        if settings.aggregator:
+            raise SpecError("--aggregator needs --scheme switch")
+        return
+    if settings.feedback is not None or settings.master is not None:
+        raise SpecError("--scheme switch has no --feedback and no --master: aggregators round sums")
+    for spec in settings.operators:
+        if spec in presets.PRESETS or spec == AUTO:
+            raise SpecError(f"--scheme switch takes natural, not {spec}")
+        if not is_reference(spec):
+            switched.check(registry.operator(spec))
 
 
 def _check_checkpoint(settings: Settings) -> None:
