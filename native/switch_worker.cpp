@@ -8,7 +8,8 @@
 namespace fewbits {
 namespace {
 
-constexpr uint64_t kShortest = 5 * kMillisecond; // before codes are sent again
+constexpr uint64_t kShortest =
+    20 * kMillisecond; // before codes are sent again: a busy worker is no loss
 constexpr uint64_t kLongest = 500 * kMillisecond;
 
 // What a slot of an aggregator is busy with.
@@ -112,13 +113,24 @@ class Worker {
         if (!parse_switch(packet, size, header) || header.job != client_.job) {
             ++client_.strange;
         } else if (header.kind == FEWBITS_SWITCH_WAITING) {
-            client_.present = header.first;
-            client_.heard = 1;
+            wait_longer(header, own);
         } else if (header.kind == FEWBITS_SWITCH_REFUSED) {
             fail(FEWBITS_SWITCH_LOST, own);
         } else if (header.kind != FEWBITS_SWITCH_SUM ||
                    !accept(header, packet + sizeof(header), own, outbox)) {
             ++client_.strange; // also a sum that has come before
+        }
+    }
+
+    // The codes are there, others' are not: asking again soon would not help.
+    void wait_longer(const SwitchHeader &header, uint32_t own) {
+        client_.present = header.first;
+        client_.heard = 1;
+        if (header.slot < client_.slots) {
+            Pending &pending = pending_[place(own, header.slot)];
+            if (pending.chunk != 0 && pending.header.round == header.round) {
+                pending.deadline = now() + std::max(pending.patience, kShortest);
+            }
         }
     }
 

@@ -5,7 +5,6 @@ import time
 
 import numpy as np
 import pytest
-from switches import Relay, codes_of, exchanged, serving, table
 
 from fewbits import Rng
 from fewbits.errors import DisagreementError, PeerError, SpecError
@@ -13,6 +12,7 @@ from fewbits.kernels import switching
 from fewbits.kernels.switching import Span
 from fewbits.links.aggregator import Address, Setup, new_job
 from fewbits.links.switch import SwitchWorker
+from switches import Relay, codes_of, exchanged, serving, table
 
 CHUNK = 100
 SIZES = (1, 99, 5000, 100, 3333)

@@ -15,7 +15,7 @@ from torch.distributed.algorithms.ddp_comm_hooks import (
 from torch.nn.parallel import DistributedDataParallel
 
 import fewbits.ddp
-from fewbits.bench.link import names
+from fewbits.bench.link import names, switch
 from fewbits.ddp import Compression
 from fewbits.train import references
 
@@ -81,7 +81,9 @@ def build(name: str, params: int, rank: int, timeout: float) -> Contender:
             warnings.simplefilter("always")
             # A biased operator's answers would be natural by default: a cast casts both ways.
             master = name if name in names.CASTS else None
-            compression = fewbits.ddp.attach(model, name, master, timeout=timeout)
+            more = switch.options() if names.is_switched(name) else {}
+            spec = name.removesuffix(names.SWITCHED)
+            compression = fewbits.ddp.attach(model, spec, master, timeout=timeout, **more)
         warned = [str(warning.message) for warning in caught]
     else:
         _register(model, name)

@@ -6,6 +6,7 @@ from fewbits.errors import SpecError
 from fewbits.train import references
 
 COMPUTE = "compute"
+SWITCHED = "@switch"  # after a spec: on an aggregator in the middle of the network
 QUANTIZATION = "quantization-hook"
 PLAIN, HOOK, CHAINED, OURS, SILENT = "plain", "torch", "torch, one bucket", "fewbits", "silent"
 CASTS = (references.FP16, "bfloat16", "float16")
@@ -35,6 +36,11 @@ def kind(name: str) -> str:
     if name == references.NONE:
         return PLAIN
     return HOOK if name == references.FP16 else CHAINED
+
+
+def is_switched(name: str) -> bool:
+    """Whether a contender needs an aggregator."""
+    return name.endswith(SWITCHED)
 
 
 def chosen(names: Sequence[str]) -> list[str]:
