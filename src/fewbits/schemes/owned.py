@@ -9,7 +9,7 @@ the workers divide by $n$. With feedback the master divides, so that its memory 
 $n$.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy.typing as npt
@@ -69,6 +69,14 @@ class Owned(Reduction):
         """Those units that go from rank to rank."""
         return units
 
+    def encode(self, values: npt.NDArray[Any], rng: Rng, progress: Progress) -> Tally:
+        """Encode this rank's values for the first hop."""
+        return self.send(self._encode, self._correction, values, rng, progress)
+
+    def between_hops(self, rng: Rng, progress: Progress) -> Iterator[None]:
+        """What else is done when the first hop's headers are agreed on; may pause."""
+        yield from ()
+
     def hops(self, values: npt.NDArray[Any], rng: Rng, progress: Progress) -> Hops:
         """Both hops, then the mean in place."""
         batch = progress.next_batch()
@@ -78,11 +86,12 @@ class Owned(Reduction):
         yield from self.hop(
             batch,
             Phase.FIRST_HOP,
-            lambda: self.send(self._encode, self._correction, values, private, progress),
+            lambda: self.encode(values, private, progress),
             (self.outgoing_1, self.incoming_1),
             lambda: [self.outgoing_2.expected] * self.comm.size,
             progress,
         )
+        yield from self.between_hops(common, progress)
         yield from self.hop(
             batch,
             Phase.SECOND_HOP,

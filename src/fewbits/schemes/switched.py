@@ -30,10 +30,9 @@ from fewbits.operators.natural_dithering import NaturalDithering
 from fewbits.rng import Rng, token
 from fewbits.schemes.comm import Comm
 from fewbits.schemes.correction import Loop
-from fewbits.schemes.header import Phase
 from fewbits.schemes.owned import Sharded
 from fewbits.schemes.payload import Unit
-from fewbits.schemes.reduction import Hops, Progress, guarded, naming
+from fewbits.schemes.reduction import Progress
 
 Bytes = npt.NDArray[np.uint8]
 Chunks = npt.NDArray[Any]
@@ -107,34 +106,9 @@ class Switched(Sharded):
         """The exact ones."""
         return [unit for unit in units if unit.worker == Identity()]
 
-    def hops(self, values: npt.NDArray[Any], rng: Rng, progress: Progress) -> Hops:
-        """Headers and exact units, then the sums of the others, then the mean in place."""
-        batch = progress.next_batch()
-        private = rng.fork("private", progress.step, self.comm.rank)
-        common = rng.fork("second hop", progress.step)
-        result = self.result(values)
-        yield from self.hop(
-            batch,
-            Phase.FIRST_HOP,
-            lambda: self._send(values, private, progress),
-            (self.outgoing_1, self.incoming_1),
-            lambda: [self.outgoing_2.expected] * self.comm.size,
-            progress,
-        )
-        yield from self._aggregate(common, progress)
-        yield from self.hop(
-            batch,
-            Phase.SECOND_HOP,
-            lambda: naming(lambda: self._add.relay(common)),
-            ([self.outgoing_2] * self.comm.size, self.incoming_2),
-            lambda: progress.promises.next_step(batch, self.outgoing_1),
-            progress,
-        )
-        guarded(lambda: self._finish(result), progress)
-        return result
-
-    def _send(self, values: npt.NDArray[Any], rng: Rng, progress: Progress) -> Tally:
-        exact = self.send(self._encode, None, values, rng, progress)
+    def encode(self, values: npt.NDArray[Any], rng: Rng, progress: Progress) -> Tally:
+        """Encode exact units for their owners and all others for the aggregators."""
+        exact = super().encode(values, rng, progress)
         total = switching.Tally()
         for number, unit in enumerate(self._own):
             bits = self._float32(unit, values[unit.place], Rng(rng.child_key(self._tokens[number])))
@@ -164,7 +138,7 @@ class Switched(Sharded):
         unit.worker.decode(parts, Vector(out, FLOAT32))
         return out
 
-    def _aggregate(self, rng: Rng, progress: Progress) -> Iterator[None]:
+    def between_hops(self, rng: Rng, progress: Progress) -> Iterator[None]:
         """Exchange the codes with the aggregators, also after a fault: the others wait for them."""
         if not self._own:
             return
