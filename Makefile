@@ -13,7 +13,7 @@ all: $(STAMP)  ## set up .venv and build the native core
 $(STAMP): pyproject.toml constraints.txt CMakeLists.txt $(NATIVE)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet -c constraints.txt pip scikit-build-core cmake ninja
-	$(BIN)/pip install --quiet -c constraints.txt --no-build-isolation -e '.[torch,lab,dev]'
+	$(BIN)/pip install --quiet -c constraints.txt --no-build-isolation -e '.[torch,flower,lab,dev]'
 	touch $@
 
 demo: $(STAMP)  ## the main job on its embedded default: train, once for each operator, and compare

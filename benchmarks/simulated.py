@@ -1,8 +1,9 @@
-"""Training on several ranks in one process: all of `fewbits.ddp` but torch's transport.
+"""Training on several ranks in one process: all of the adapters but torch's transport.
 
-Each rank is a `Compression` of its own, with its plan, its scheme, its memories and its counted
-bytes, in a thread; `LocalComm` carries the bytes. Replicas are equal bit for bit, so there is one
-model. `same_as_ddp.py` shows that the parameters are those of a run under DDP, bit for bit.
+Each rank is a `Compression` or a `LocalSGD` of its own, with its plan, its scheme, its memories and
+its counted bytes, in a thread; `LocalComm` carries the bytes. Under DDP replicas are equal bit for
+bit, so there is one model; ranks that train alone have one each. `test_feedback_evidence.py`
+and `test_local_sgd_evidence.py` show that parameters are those of real processes.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from fewbits.ddp import Compression
-from fewbits.ddp.pipeline import Job
+from fewbits.exchange.jobs import Job
+from fewbits.exchange.pipeline import Pipeline
+from fewbits.localsgd import LocalReport, LocalSGD
 from fewbits.schemes.comm import LocalComm
 from fewbits.train import data
 
@@ -46,8 +49,42 @@ class Ranks:
         self._threads.shutdown()
 
     def _reduce(self, side: Compression, gradient: Tensor) -> None:
-        future: torch.futures.Future[Tensor] = torch.futures.Future()
-        side._reduce(Job(0, gradient, self.parameters, True, future))
+        side._reduce(Job(0, gradient, self.parameters, is_last=True))
+
+
+class Locals:
+    """What `fewbits.localsgd.attach` gives every rank, for one model of each."""
+
+    def __init__(self, nets: Sequence[nn.Module], operator: str, **options: Any) -> None:
+        self.sides = [LocalSGD(net, operator, **options) for net in nets]
+        self._threads = ThreadPoolExecutor(len(nets))
+        list(self._threads.map(self._begin, self.sides, LocalComm.group(len(nets))))
+
+    def step(self) -> bool:
+        """A local step was taken on every rank; whether a round has ended."""
+        first, *_ = self._threads.map(LocalSGD.step, self.sides)
+        return first
+
+    def sync(self) -> None:
+        """End the round."""
+        list(self._threads.map(LocalSGD.sync, self.sides))
+
+    def reports(self) -> list[LocalReport]:
+        """Of each rank."""
+        return [side.report() for side in self.sides]
+
+    def close(self) -> None:
+        """End the threads."""
+        for side in self.sides:
+            side._pipeline.close()  # type: ignore[union-attr]
+        self._threads.shutdown()
+
+    @staticmethod
+    def _begin(side: LocalSGD, comm: LocalComm) -> None:
+        side._comm = comm  # type: ignore[assignment]  # in place of torch's group
+        side._begin(comm)  # type: ignore[arg-type]
+        side._pipeline = Pipeline(side._reduce)
+        side.share_start()
 
 
 def gradient(

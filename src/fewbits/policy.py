@@ -16,6 +16,8 @@ from fewbits.registry import operator
 
 SMALL = 16_384
 EXACT = "exact"
+NEGLIGIBLE_BIAS = 1e-3  # squared relative error below which a biased operator is a mere cast
+_MANY = 65_536  # values for which bias is judged: the fewer, the less some operators lose
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +101,20 @@ def choose(policy: Policy, name: str, shape: tuple[int, ...], otherwise: Operato
         return choice
     kind = type(choice).__name__
     raise SpecError(f"the policy answered {kind} for {name!r}: expected an operator, Exact or None")
+
+
+def resolved(policy: Policy | Mapping[str, str | Operator] | None, default: Policy) -> Policy:
+    """The user's policy; a mapping of names comes before the default."""
+    if policy is None:
+        return default
+    if isinstance(policy, Mapping):
+        return Chain((ByName(policy), default))
+    if not callable(policy):
+        raise SpecError(f"policy must be a mapping or a function, got {type(policy).__name__}")
+    return policy
+
+
+def is_biased(operator: Operator) -> bool:
+    """Whether the operator's bias is one that training would notice."""
+    guarantee = operator.guarantee(_MANY)
+    return not guarantee.unbiased and guarantee.error > NEGLIGIBLE_BIAS

@@ -15,9 +15,10 @@ from workers import World
 from fewbits import ddp
 from fewbits.core.operator import Parts
 from fewbits.core.vector import Vector
-from fewbits.ddp import compression
-from fewbits.ddp.pipeline import Job, Pipeline
-from fewbits.ddp.reducer import Compressed
+from fewbits.exchange import exchange
+from fewbits.exchange.jobs import Job
+from fewbits.exchange.pipeline import Pipeline
+from fewbits.exchange.reducer import Compressed
 from fewbits.kernels.formats import Format
 from fewbits.kernels.native import Tally
 from fewbits.links.torch_comm import TorchComm
@@ -102,7 +103,7 @@ def _prepare(world: World, state: ddp.Compression, place: str, deed: str) -> Non
     elif place == "prepare":
         _before(Compressed, "_pieces", now)
     elif place == "commit":
-        _before(compression, "commit", now)
+        _before(exchange, "commit", now)
     elif deed == "damage":
         _damage(world, state, step_of(place))
     else:

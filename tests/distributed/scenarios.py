@@ -378,7 +378,7 @@ def again(world: World, *, how: str, group: Sequence[int] | None = None) -> None
                     parameter -= 0.1 * parameter.grad
         finals.append(digest(net))
         threads = [thread.name for thread in threading.enumerate()]
-        world.result["threads"] = threads.count("fewbits-ddp")
+        world.result["threads"] = threads.count("fewbits-exchange")
         state.close()
         world.kept = (net,)
     world.result["final"] = finals

@@ -1,6 +1,6 @@
 """The processes that `launch` starts: a template that forks ranks, and a rank's life.
 
-An order is a line of JSON that names a scenario of `scenarios`, `faults` or `memories`, its
+An order is a line of JSON that names a scenario of one of the modules that `live` imports, its
 arguments, a rank, a world size and a folder. The rank writes what it has to say to a file there and
 then leaves as any program would, by the end of its main function or by the exception that left the
 scenario. One that is in a hurry skips the interpreter's end, which takes longer than most
@@ -26,7 +26,8 @@ import torch
 import torch._dynamo  # DDP and optimizers import it at first use, which takes seconds
 import torch.distributed as dist
 
-import fewbits.ddp  # noqa: F401
+import fewbits.ddp
+import fewbits.localsgd  # noqa: F401
 
 
 @dataclass
@@ -70,10 +71,11 @@ def live(order: dict[str, Any]) -> None:
     """A rank's life."""
     import faults
     import memories
+    import rounds
     import scenarios
 
     world = World(order["rank"], order["world"], Path(order["folder"]))
-    known = scenarios.SCENARIOS | faults.SCENARIOS | memories.SCENARIOS
+    known = scenarios.SCENARIOS | faults.SCENARIOS | memories.SCENARIOS | rounds.SCENARIOS
     faulthandler.dump_traceback_later(order["deadline"] - 2)  # says where a rank hangs
     said: dict[str, Any] = {"result": world.result}
     try:

@@ -108,6 +108,20 @@ def test_the_interface_sees_what_is_reported(measured: dict) -> None:
 
 
 @needs_links
+def test_the_planner_gets_what_was_measured(measured: dict) -> None:
+    inputs = measured["inputs"]
+    # A rank of four million bytes at 200 Mbit/s: neither a burst nor a header changes that much.
+    assert 0.5 * RATE < inputs["link"]["bandwidth_bits_per_second"] < 1.1 * RATE
+    assert set(inputs["codecs"]) == {"natural"}
+    assert inputs["codecs"]["natural"]["bits_per_value"] == pytest.approx(9, rel=0.01)
+    for name in ("none", "natural"):
+        planned = contender(measured, name)["planned_seconds"]
+        wire = contender(measured, name)["interface_bytes"]["mean"] * 8 / RATE
+        assert planned > 0.8 * wire
+    assert contender(measured, "compute")["planned_seconds"] is None
+
+
+@needs_links
 def test_replicas_stay_equal(measured: dict) -> None:
     rows = [contender(measured, name) for name in ("none", "natural")]
     assert all(row["replicas_agree"] for row in rows)

@@ -96,7 +96,7 @@ def changed(frame: bytes, at: int, *values: int) -> bytes:
 
 
 def test_every_example_has_a_test() -> None:
-    training = {"ddp.py", "ddp_grad_scaler.py", "ddp_lightning.py"}
+    training = {"ddp.py", "ddp_grad_scaler.py", "ddp_lightning.py", *STATED}
     known = {f"{part}_by_hand.py" for part in BY_HAND} | {"vector_to_bytes.py"} | training
     assert {path.name for path in EXAMPLES.glob("*.py")} == known
 
@@ -191,14 +191,36 @@ def test_both_decoders_refuse_a_nan_that_no_encoder_writes() -> None:
         assert outcome(decoded_by_hand, damaged) is None
 
 
+STATED = {  # what each of these needs, by its own words, beside fewbits[torch]
+    "local_sgd.py": "nothing else",
+    "local_sgd_lightning.py": "lightning",
+    "ddp_accelerate.py": "accelerate",
+    "ddp_ray.py": "ray[train]",
+}
+
+
+@pytest.mark.parametrize("script", STATED)
+def test_an_example_is_short_and_imports_what_it_says(script: str) -> None:
+    text = (EXAMPLES / script).read_text()
+    assert len(text.splitlines()) < 100
+    assert f"It needs fewbits[torch] and {STATED[script]}." in text
+    words = [line.split()[1] for line in text.splitlines() if line.startswith(("import ", "from "))]
+    others = {word.partition(".")[0] for word in words} - set(sys.stdlib_module_names)
+    assert others <= {"fewbits", "torch", STATED[script].partition("[")[0]}
+
+
 def torchrun(script: str, *options: str) -> list[str]:
     """A torchrun command line; one port for each test process, so that two can run side by side."""
     return [sys.executable, "-m", "torch.distributed.run", *options, str(EXAMPLES / script)]
 
 
-def finished(*commands: list[str]) -> str:
-    """What several commands print; all run at the same time and must succeed."""
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+def finished(*commands: list[str], clean: bool = False) -> str:
+    """What several commands print; all run at the same time and must succeed.
+
+    In a `clean` shell there is nothing but a path and a home.
+    """
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    environment = (kept if clean else os.environ) | {"OMP_NUM_THREADS": "1"}
     running = [
         subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
@@ -239,3 +261,46 @@ def test_the_lightning_example_compresses():
     printed = finished([sys.executable, str(EXAMPLES / "ddp_lightning.py")])
     assert "2 ranks, 16 steps" in printed
     assert "less than plain all-reduce" in printed
+
+
+def losses(printed: str) -> list[float]:
+    return [float(line.split()[-1]) for line in printed.splitlines() if ": loss " in line]
+
+
+@pytest.mark.parametrize("outer", ["sgd", pytest.param("nesterov", marks=pytest.mark.soak)])
+def test_the_local_sgd_example_trains_and_sends_little(outer: str) -> None:
+    command = torchrun("local_sgd.py", "--standalone", "--nproc-per-node", "2")
+    printed = finished([*command, outer], clean=True)
+    first, *_, last = losses(printed)
+    assert last < first / 10
+    assert f"320 steps in 20 rounds of up to 16, outer step {outer}: 12" in printed
+    assert "7." in printed.partition("MB headers, ")[2][:2]
+
+
+def test_the_accelerate_example_trains_and_reports_fewer_bytes() -> None:
+    pytest.importorskip("accelerate")
+    command = torchrun("ddp_accelerate.py", "--standalone", "--nproc-per-node", "2")
+    printed = finished(command, clean=True)
+    first, last = losses(printed)
+    assert last < first < 1
+    assert "3.44× less than plain all-reduce" in printed
+
+
+@pytest.mark.soak
+def test_the_lightning_example_of_local_sgd_ends_with_equal_replicas() -> None:
+    pytest.importorskip("lightning")
+    command = torchrun("local_sgd_lightning.py", "--standalone", "--nproc-per-node", "2")
+    printed = finished(command, clean=True)
+    sums = [line.split()[-1] for line in printed.splitlines() if "add up to" in line]
+    assert len(sums) == 2
+    assert sums[0] == sums[1]
+    assert "128 steps in 16 rounds of up to 8, outer step nesterov" in printed
+
+
+@pytest.mark.soak
+def test_the_ray_example_trains_and_reports_fewer_bytes() -> None:
+    pytest.importorskip("ray", reason="ray[train] is large and not among the tested packages")
+    printed = finished([sys.executable, str(EXAMPLES / "ddp_ray.py")])
+    words = printed.splitlines()[-1].split()
+    assert float(words[3].rstrip(",")) < float(words[1]) / 10
+    assert words[4] == "3.44×"

@@ -162,6 +162,16 @@ def test_the_largest_numbers_are_planned_for(given: Path) -> None:
     assert all(math.isfinite(row["step_seconds"]) for row in report["operators"])
 
 
+@pytest.mark.parametrize(("name", "value"), [("--bandwidth", "1Gbot"), ("--workers", "0")])
+def test_nonsense_is_named_before_what_is_missing(name: str, value: str) -> None:
+    words = [*COMMAND, name, value]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert f"{name}: expected" in line
+    assert repr(value) in line
+
+
 def test_what_is_missing_or_unknown_is_named(given: Path) -> None:
     words = [*COMMAND, "--params", "1e6"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)

@@ -8,10 +8,10 @@ import pytest
 pytest.importorskip("torch")
 
 from fewbits import SpecError, ddp
-from fewbits.ddp import auto
-from fewbits.ddp.auto import Auto, Figures
-from fewbits.ddp.factory import Factory
-from fewbits.ddp.plan import Names
+from fewbits.exchange import auto
+from fewbits.exchange.auto import Auto, Figures
+from fewbits.exchange.factory import Factory
+from fewbits.exchange.plan import Names
 from fewbits.policy import Default
 from fewbits.schemes.reduction import Progress
 

@@ -7,13 +7,14 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from fewbits.bench.link import figures, names, relay, setting
+from fewbits.bench.link import figures, names, planned, relay, setting
 from fewbits.bench.link.laboratory import compare
 from fewbits.bench.link.rank import reason
 from fewbits.bench.link.setting import Link, Setting
 from fewbits.bench.link.store import Store
 from fewbits.errors import SpecError
 from fewbits.report import steps
+from fewbits.theory.cost import Job
 
 SETTING = Setting(1_000_000, 2, Link(1e8), repeats=3, warm_up=4)
 
@@ -104,6 +105,21 @@ def test_intervals_hold_the_ratio_and_know_of_rounds() -> None:
     assert own.low < own.value < own.high
     assert own.low < 2 < own.high
     assert own.high - own.low < 0.5
+
+
+def test_plans_are_those_of_the_measured_link_and_codecs() -> None:
+    inputs = {
+        "link": {"bandwidth_bits_per_second": 1e8, "latency_seconds": 0.0},
+        "codecs": {
+            "natural": {
+                "bits_per_value": 9,
+                "encode_values_per_second": 1.5e8,  # 1.5 encodings of every value on two ranks
+                "decode_values_per_second": 2e8,
+            }
+        },
+    }
+    found = planned.step_seconds(inputs, Job(10_000_000, 2, 0.1))
+    assert found == {"none": pytest.approx(3.3), "natural": pytest.approx(0.1 + 0.9 + 0.1 + 0.1)}
 
 
 def test_everyone_is_compared_with_plain_and_the_better_cast() -> None:

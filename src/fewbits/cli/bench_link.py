@@ -33,8 +33,8 @@ _RANKS, _RATES, _PARAMS, _REPEATS = [2, 4], ["100Mbit", "1Gbit", "10Gbit", "none
 _QUICK_RANKS, _QUICK_RATES, _QUICK_PARAMS, _QUICK_REPEATS = [2], ["1Gbit", "100Mbit"], 1_000_000, 3
 _WARM_UP = 4  # DDP arranges its buckets, PowerSGD begins, lengths of messages become known
 _TITLES = (
-    "contender", "step s", "quartiles", "x plain [95 %]", "x cast [95 %]", "codec s", "wire s",
-    "cpu s", "MB sent", "MB report", "replicas",
+    "contender", "step s", "quartiles", "x plain [95 %]", "x cast [95 %]", "plan s", "codec s",
+    "wire s", "cpu s", "MB sent", "MB report", "replicas",
 )  # fmt: skip
 _STYLES = {
     names.PLAIN: "plain",
@@ -230,6 +230,7 @@ def _cells(row: Result) -> tuple[str, ...]:
         f"{seconds['low']:.3f}-{seconds['high']:.3f}",
         _times(row["times_plain"]),
         _times(row["times_cast"]),
+        _number(row.get("planned_seconds"), 1),
         _number(row["codec_seconds"], 1),
         _number(row["wire_seconds"], 1),
         _number(row["cpu_seconds"], 1),

@@ -2,13 +2,14 @@
 
 import argparse
 import math
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from fewbits import registry
 from fewbits.bench import speeds
-from fewbits.cli.console import Progress, Subcommands, about, add_command, print_json, table
+from fewbits.cli.console import Progress, Subcommands, add_command, print_json, table
 from fewbits.errors import SpecError
 from fewbits.theory import cost, planner, quantities
 from fewbits.theory.cost import Codec, Job, Link
@@ -45,21 +46,25 @@ def register(commands: Subcommands) -> None:
         run=run,
     )
     parser.add_argument("specs", nargs="*", metavar="SPEC", help="operators (default: a selection)")
-    parser.add_argument("--params", required=True, help="parameters of the model, such as 25e6")
-    parser.add_argument("--workers", required=True, help="how many exchange gradients")
-    parser.add_argument("--bandwidth", required=True, help="of a worker's link, such as 1Gbit")
-    parser.add_argument("--compute", required=True, help="a step without messages, such as 0.2s")
-    parser.add_argument("--latency", default="0s", help="one way, such as 5ms (default 0s)")
-    parser.add_argument(
+    _add(parser, "--params", quantities.count, "parameters of the model, such as 25e6")
+    _add(parser, "--workers", quantities.count, "how many exchange gradients")
+    _add(parser, "--bandwidth", quantities.bits_per_second, "of a worker's link, such as 1Gbit")
+    _add(parser, "--compute", quantities.seconds, "a step without messages, such as 0.2s")
+    _add(parser, "--latency", quantities.seconds, "one way, such as 5ms (default 0s)", "0s")
+    _add(
+        parser,
         "--overlap",
-        default="0",
-        help="share of computing during which messages travel, 0 to 1 (default 0)",
+        _up_to(1.0),
+        "share of computing during which messages travel, 0 to 1 (default 0)",
+        "0",
     )
-    parser.add_argument(
+    _add(
+        parser,
         "--noise",
-        default="inf",
-        help="variance of the mean gradient over the squared gradient norm aimed at "
+        _up_to(math.inf),
+        "variance of the mean gradient over the squared gradient norm aimed at "
         "(default inf, the worst for compression)",
+        "inf",
     )
     parser.add_argument(
         "--scheme", choices=sorted(cost.SCHEMES), default="sharded", help="(default sharded)"
@@ -111,31 +116,43 @@ def verdict(rows: list[Prediction], setting: Setting) -> str:
     )
 
 
+def _add(
+    parser: argparse.ArgumentParser,
+    name: str,
+    read: Callable[[str], float],
+    text: str,
+    default: str | None = None,
+) -> None:
+    """An option that is read at once, so that nonsense is named before what is missing."""
+
+    def reading(value: str) -> float:
+        try:
+            return read(value)
+        except SpecError as error:  # argparse keeps the words of no other error
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    parser.add_argument(name, type=reading, required=default is None, default=default, help=text)
+
+
+def _up_to(most: float) -> Callable[[str], float]:
+    """Numbers from 0 to `most`."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not 0 <= value <= most:
+            raise SpecError(f"expected a number from 0 to {most:g}, got {text!r}")
+        return value
+
+    return read
+
+
 def _setting(options: argparse.Namespace) -> Setting:
-    with about("--params"):
-        values = quantities.count(options.params)
-    with about("--workers"):
-        workers = quantities.count(options.workers)
-    with about("--bandwidth"):
-        bandwidth = quantities.bits_per_second(options.bandwidth)
-    with about("--latency"):
-        latency = quantities.seconds(options.latency)
-    with about("--compute"):
-        compute = quantities.seconds(options.compute)
-    overlap = _number("--overlap", options.overlap, 1.0)
-    noise = _number("--noise", options.noise, math.inf)
-    job = Job(values, workers, compute, overlap)
-    return Setting(job, Link(bandwidth, latency), cost.SCHEMES[options.scheme], noise)
-
-
-def _number(name: str, text: str, most: float) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value <= most:
-        raise SpecError(f"{name}: expected a number from 0 to {most:g}, got {text!r}")
-    return value
+    job = Job(options.params, options.workers, options.compute, options.overlap)
+    link = Link(options.bandwidth, options.latency)
+    return Setting(job, link, cost.SCHEMES[options.scheme], options.noise)
 
 
 def _costs(options: argparse.Namespace, specs: list[str]) -> dict[str, Codec]:

@@ -16,6 +16,7 @@ def register(commands: Subcommands) -> None:
         summary="train a model with several workers, once for each operator, and compare",
         example="fewbits train\n"
         "  fewbits train --operator none --operator natural --report natural.html\n"
+        "  fewbits train --local-steps 16 --outer nesterov --operator none --operator natural\n"
         "  torchrun --nnodes 2 --nproc-per-node 1 --rdzv-endpoint HOST:29400 -m fewbits.train",
         run=run,
     )

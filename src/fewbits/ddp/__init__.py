@@ -17,7 +17,7 @@ except ModuleNotFoundError as error:
 
 from fewbits.ddp.compression import Compression
 from fewbits.ddp.entry import attach, hook
-from fewbits.ddp.report import Report
-from fewbits.ddp.switching import Aggregators
+from fewbits.exchange.report import Report
+from fewbits.exchange.switching import Aggregators
 
 __all__ = ["Aggregators", "Compression", "Report", "attach", "hook"]

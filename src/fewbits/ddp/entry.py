@@ -8,8 +8,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from fewbits.core.operator import Operator
 from fewbits.ddp.compression import Compression
-from fewbits.ddp.switching import Aggregators
 from fewbits.errors import SpecError
+from fewbits.exchange.switching import Aggregators
 from fewbits.feedback import Feedback
 from fewbits.policy import Policy
 from fewbits.schemes.reduction import NonFinite

@@ -6,6 +6,7 @@ from fewbits.errors import SpecError
 from fewbits.lab.experiment import Experiment
 from fewbits.lab.experiments import (
     comparison,
+    flower,
     nc_figure3,
     nc_figures16_18,
     nc_table1,
@@ -18,6 +19,7 @@ from fewbits.lab.experiments import (
     oc_spherical,
     oc_sweep,
     oc_upper_bounds,
+    scale,
     uncertainty,
 )
 
@@ -36,6 +38,8 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
     oc_convergence.EXPERIMENT,
     comparison.EXPERIMENT,
     uncertainty.EXPERIMENT,
+    scale.EXPERIMENT,
+    flower.EXPERIMENT,
 )
 
 

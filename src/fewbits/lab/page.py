@@ -12,6 +12,7 @@ from fewbits.lab.store import Result, columns
 from fewbits.report import html
 
 _OPEN = 14  # rows that are shown without being asked for
+_DIGITS = {"ours": 6}  # as many as the print has, to compare
 
 
 def render(results: Sequence[Result], settings: Settings) -> str:
@@ -90,7 +91,10 @@ def _result(result: Result) -> str:
     names = columns(experiment.row)
     shown = [name for name in names if any(getattr(row, name) not in (None, "") for row in rows)]
     titles = [name.replace("_", " ") for name in shown]
-    table = html.table(titles, [[text(getattr(row, name)) for name in shown] for row in rows])
+    table = html.table(
+        titles,
+        [[text(getattr(row, name), _DIGITS.get(name, 4)) for name in shown] for row in rows],
+    )
     if len(rows) > _OPEN:
         table = f"<details><summary>all {len(rows)} rows</summary>{table}</details>"
     findings = "".join(f"<li>{escape(found)}</li>" for found in experiment.findings(rows))
@@ -104,8 +108,8 @@ def _result(result: Result) -> str:
     )
 
 
-def text(value: object) -> str:
-    """A cell: four digits of a float, words for truth, nothing for nothing."""
+def text(value: object, digits: int = 4) -> str:
+    """A cell: so many digits of a float, words for truth, nothing for nothing."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -113,5 +117,5 @@ def text(value: object) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:,.1f}" if abs(value) >= 10_000 else f"{value:.4g}"
+        return f"{value:,.1f}" if abs(value) >= 10_000 else f"{value:.{digits}g}"
     return str(value)

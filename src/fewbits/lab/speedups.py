@@ -146,7 +146,7 @@ def figure(title: str, baseline: str) -> Callable[[Sequence[Row]], "Figure"]:
 
     def draw(table: Sequence[Row]) -> "Figure":
         operators = list(dict.fromkeys(row.operator for row in table))
-        drawn, (plot,) = figures.panels(title, height=1.9 + 0.62 * len(operators), width=9)
+        drawn, (plot,) = figures.panels(title, height=2.1 + 0.62 * len(operators), width=9)
         spans = [[row for row in table if row.operator == name] for name in operators]
         for at, (worst, most) in enumerate(spans):
             plot.plot([worst.ours, most.ours], [at, at], color=figures.BLUE, lw=7, alpha=0.35)
@@ -161,13 +161,15 @@ def figure(title: str, baseline: str) -> Callable[[Sequence[Row]], "Figure"]:
             _numbers(plot, worst, at, "right")
             if most.ours != worst.ours:
                 _numbers(plot, most, at, "left")
+        plot.set_title("a million values, dithering with p = 2 and the best number of levels",
+                       fontsize=10)  # fmt: skip
         plot.axvline(1, color="black", lw=1)
         plot.set_xscale("log")
         plot.set_xlabel(
             f"total communication: times less than {baseline}, log scale (below 1: more)"
         )
         values = [value for row in table for value in (row.ours, float(row.printed or 1))]
-        low, high = min(values) / 1.4, max(values) * 1.4
+        low, high = min(values) / 1.6, max(values) * 1.4
         plot.set_xlim(low, high)
         figures.plain_ticks(plot.xaxis, [tick for tick in _TICKS if low <= tick <= high])
         figures.names(plot, [_NAMES[name] for name in operators])
@@ -185,7 +187,7 @@ def _numbers(plot: "Axes", row: Row, at: int, side: str) -> None:
     """Ours over the end of a span and the print below, both away from the other end."""
     away = 2 if side == "left" else -2
     cells = (
-        (f"{row.ours:.2f}", row.ours, 11, "bottom", figures.BLUE),
+        (f"{row.ours:#.3g}", row.ours, 11, "bottom", figures.BLUE),
         (row.printed or "", float(row.printed or 1), -11, "top",
          figures.ORANGE if row.reproduces is False else "black"),
     )  # fmt: skip

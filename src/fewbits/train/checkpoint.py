@@ -25,19 +25,56 @@ def write(
 ) -> None:
     """Replace the checkpoint: a crash leaves the old one or the new one, never half of one."""
     tensors = {f"model.{name}": tensor for name, tensor in net.state_dict().items()}
-    for index, state in optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer.{index}.{key}": value for key, value in state.items()}
+    tensors |= _of_optimizer(optimizer)
     tensors[_RANDOM] = torch.get_rng_state()
     tensors[_ABOUT] = _from_text(json.dumps(common))
     tensors[_HISTORY] = _from_text(history.to_json())
+    _write(folder / CHECKPOINT, tensors)
+
+
+def write_optimizer(path: Path, optimizer: Optimizer) -> None:
+    """A file of this rank's optimizer, which is its own where ranks train alone."""
+    _write(path, _of_optimizer(optimizer))
+
+
+def read_optimizer(path: Path, optimizer: Optimizer) -> None:
+    """Go on from what `write_optimizer` wrote."""
+    try:
+        tensors = load(path.read_bytes())
+        right = int(tensors.pop(_CHECKSUM)) == _checksum(tensors)
+    except Exception as error:  # the package's own error has no public name in all versions
+        raise SpecError(f"{path} is not an optimizer's checkpoint: {error}") from error
+    if not right:
+        raise SpecError(f"{path} was damaged: checksums differ")
+    _to_optimizer(tensors, optimizer)
+
+
+def _write(path: Path, tensors: dict[str, Tensor]) -> None:
+    """With a checksum, and whole or not at all."""
     tensors[_CHECKSUM] = torch.tensor([_checksum(tensors)])
-    folder.mkdir(parents=True, exist_ok=True)
-    unfinished = folder / (CHECKPOINT + ".tmp")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(path.name + ".tmp")
     with unfinished.open("wb") as file:
         file.write(save({name: tensor.contiguous() for name, tensor in tensors.items()}))
         file.flush()
         os.fsync(file.fileno())
-    unfinished.replace(folder / CHECKPOINT)
+    unfinished.replace(path)
+
+
+def _of_optimizer(optimizer: Optimizer) -> dict[str, Tensor]:
+    return {
+        f"optimizer.{index}.{key}": value
+        for index, state in optimizer.state_dict()["state"].items()
+        for key, value in state.items()
+    }
+
+
+def _to_optimizer(tensors: dict[str, Tensor], optimizer: Optimizer) -> None:
+    state: dict[int, dict[str, Tensor]] = {}
+    for place, tensor in _under("optimizer.", tensors).items():
+        index, _, key = place.partition(".")
+        state.setdefault(int(index), {})[key] = tensor
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
 
 
 def forget(folder: Path, memories: Path) -> None:
@@ -80,11 +117,7 @@ def restore(
         if about.get(name) != value:
             raise SpecError(f"the checkpoint has {name} {about.get(name)}, this run {value}")
     net.load_state_dict(_under("model.", tensors))
-    state: dict[int, dict[str, Tensor]] = {}
-    for place, tensor in _under("optimizer.", tensors).items():
-        index, _, key = place.partition(".")
-        state.setdefault(int(index), {})[key] = tensor
-    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+    _to_optimizer(tensors, optimizer)
     torch.set_rng_state(tensors[_RANDOM])
     return History.from_json(_to_text(tensors[_HISTORY]))
 

@@ -1,6 +1,7 @@
 """How long a step takes, and how long it stands still for communication."""
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor, nn
@@ -28,6 +29,12 @@ class StepClock:
     def backward_done(self) -> None:
         """The gradients are averaged."""
         self.blocked.append(time.perf_counter() - self._last_gradient)
+
+    def standing(self, work: Callable[[], object]) -> None:
+        """Do `work`, for which the step stands still too."""
+        began = time.perf_counter()
+        work()
+        self.blocked[-1] += time.perf_counter() - began
 
     def stop(self) -> None:
         """The step ends."""

@@ -1,7 +1,7 @@
 """How gradients travel in a run: plain DDP, a hook of torch's or fewbits, behind one face."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_
 from torch.nn.parallel import DistributedDataParallel
 
 import fewbits.ddp
+from fewbits.exchange.report import Report
 from fewbits.train import references
 from fewbits.train.settings import Settings
 
@@ -25,15 +26,22 @@ class Counts(NamedTuple):
     about: dict[str, Any]  # what does not change from step to step, for the results
 
 
+def nothing() -> None:
+    """For an exchange that happens in the backward pass."""
+
+
 class Exchange(NamedTuple):
     """`counts` takes the number of steps done since the exchange began, `save` a folder.
 
-    What a hook of torch's remembers is not saved.
+    `step` is called after each step of the optimizer, `sync` when all ranks must be equal. What a
+    hook of torch's remembers is not saved.
     """
 
     counts: Callable[[int], Counts]
     close: Callable[[], None]
     save: Callable[[Path], None] | None = None
+    step: Callable[[], object] = nothing
+    sync: Callable[[], None] = nothing
 
 
 def wrapped(net: torch.nn.Module, spec: str) -> DistributedDataParallel:
@@ -110,18 +118,19 @@ def _ours(
     if compression.loop is not None and memories is not None:
         compression.load(memories)
 
-    def counts(_steps: int) -> Counts:
-        report = compression.report()
-        about = _about("measured", report.elements, report.compressed_elements)
-        about |= {"master": report.master, "scheme": report.scheme, "exact": dict(report.exact)}
-        about |= {"feedback": report.feedback, "memory_bytes": report.memory_bytes}
-        about["warnings"] = warned
-        sent = report.payload_bytes + report.header_bytes
-        seconds = report.codec_seconds, report.wire_seconds
-        return Counts(sent, report.plain_bytes, *seconds, about)
-
     save = compression.save if compression.loop is not None else None
-    return Exchange(counts, compression.close, save)
+    return Exchange(lambda _: measured(compression.report(), warned), compression.close, save)
+
+
+def measured(report: Report, warned: Sequence[str]) -> Counts:
+    """What a report of ours has counted."""
+    about = _about("measured", report.elements, report.compressed_elements)
+    about |= {"master": report.master, "scheme": report.scheme, "exact": dict(report.exact)}
+    about |= {"feedback": report.feedback, "memory_bytes": report.memory_bytes}
+    about["warnings"] = list(warned)
+    sent = report.payload_bytes + report.header_bytes
+    seconds = report.codec_seconds, report.wire_seconds
+    return Counts(sent, report.plain_bytes, *seconds, about)
 
 
 def _about(kind: str, elements: int, compressed: int) -> dict[str, Any]:

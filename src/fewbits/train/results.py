@@ -35,7 +35,7 @@ def of_run(history: History, counted: Mapping[str, Any]) -> Result:
         "bytes_per_step": last.sent / steps,
         "fp32_bytes_per_step": last.plain / steps,
         "ratio": last.plain / last.sent if last.sent else 1.0,
-        "step_ms": _split(history),
+        "step_ms": _split(history, local=bool(counted.get("local_steps"))),
         "busy_ms": {
             "codec": 1e3 * last.codec_seconds / steps,
             "wire": 1e3 * last.wire_seconds / steps,
@@ -81,14 +81,15 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _split(history: History) -> dict[str, float]:
+def _split(history: History, *, local: bool) -> dict[str, float]:
     """A typical step, and its parts, which add up to it.
 
-    Medians, for another program on the machine disturbs some steps badly. The time that a step
-    stands still is shared out between codec and wire as their busy seconds are.
+    Medians, for another program on the machine disturbs some steps badly; means where only some
+    steps exchange. The time that a step stands still is shared out between codec and wire as their
+    busy seconds are.
     """
-    last = history.epochs[-1]
-    total, blocked = 1e3 * median(history.seconds), 1e3 * median(history.blocked)
+    last, typical = history.epochs[-1], fmean if local else median
+    total, blocked = 1e3 * typical(history.seconds), 1e3 * typical(history.blocked)
     busy = last.codec_seconds + last.wire_seconds
     codec = blocked * last.codec_seconds / busy if busy else 0.0
     return {

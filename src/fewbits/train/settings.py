@@ -10,14 +10,17 @@ from fewbits import presets, registry
 from fewbits.errors import SpecError
 from fewbits.feedback import feedback
 from fewbits.links.aggregator import Address
+from fewbits.outer import outer
 from fewbits.schemes import switched
 from fewbits.schemes.payload import CHUNK
 from fewbits.train import formats
-from fewbits.train.references import is_reference
+from fewbits.train.references import NONE, is_reference
 
 OPERATORS = ("none", "fp16-hook", "natural")
 SWITCH = "switch"
 SCHEMES = ("sharded", "star", "gather", SWITCH)
+LOCAL_OPERATORS = ("none", "natural", "natural:coder=rans")
+SGD = "sgd"
 AUTO = "auto"
 CHECKPOINT = "checkpoint.safetensors"
 MODELS = ("cnn", "resnet", "gpt")
@@ -35,6 +38,8 @@ class Settings:
     feedback: str | None
     scheme: str
     aggregator: tuple[str, ...]
+    local_steps: int | None
+    outer: str | None
     workers: int
     data: str
     model: str
@@ -60,7 +65,7 @@ class Settings:
 
     def common(self, spec: str) -> dict[str, Any]:
         """What a resumed run must share with the run that wrote the checkpoint."""
-        names = ("workers", "model", "batch_size", "lr", "momentum", "seed")
+        names = ("workers", "model", "batch_size", "lr", "momentum", "seed", "local_steps", "outer")
         shared: dict[str, Any] = {name: getattr(self, name) for name in names}
         if not is_reference(spec):
             shared |= {"master": self.master, "feedback": self.feedback, "scheme": self.scheme}
@@ -89,6 +94,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--scheme", choices=SCHEMES, default="sharded", help="default: sharded")
     add("--aggregator", action="append", metavar="HOST:PORT", help="repeatable; a running "
         "`fewbits switch` for --scheme switch (default: one on this machine)")  # fmt: skip
+    add("--local-steps", type=int, metavar="H", help="train alone for H steps, then exchange what "
+        "has changed (default: exchange gradients in every step)")  # fmt: skip
+    add("--outer", metavar="RULE", help="what becomes of the mean change: sgd averages, nesterov "
+        "is DiLoCo's (default: sgd)")  # fmt: skip
     add("--workers", type=int, default=2, metavar="N", help="local processes (default: 2)")
     add("--data", default="digits", metavar="DIR", help="digits, or a folder with MNIST's idx "
         "files, CIFAR-10 as npz or input.txt (default: digits)")  # fmt: skip
@@ -110,11 +119,13 @@ def from_options(options: argparse.Namespace, *, workers: int | None = None) -> 
     model = options.model or ("gpt" if kind == "text" else "cnn")
     batch_size, lr = _USUAL[model]
     settings = Settings(
-        operators=tuple(options.operator or OPERATORS),
+        operators=tuple(options.operator or _usual_operators(options)),
         master=options.master,
         feedback=options.feedback,
         scheme=options.scheme,
         aggregator=tuple(options.aggregator or ()),
+        local_steps=options.local_steps,
+        outer=options.outer or (SGD if options.local_steps is not None else None),
         workers=options.workers if workers is None else workers,
         data=options.data,
         model=model,
@@ -164,6 +175,7 @@ def _check_choices(settings: Settings, kind: str) -> None:
         registry.operator(settings.master)
     _check_feedback(settings)
     _check_switch(settings)
+    _check_rounds(settings)
     if settings.resume and settings.checkpoint is None:
         raise SpecError("--resume needs --checkpoint DIR")
     _check_checkpoint(settings)
@@ -193,11 +205,35 @@ def _check_switch(settings: Settings) -> None:
         return
     if settings.feedback is not None or settings.master is not None:
         raise SpecError("--scheme switch has no --feedback and no --master: aggregators round sums")
+    if settings.local_steps is not None:
+        raise SpecError("--scheme switch sums gradients of every step: leave --local-steps out")
     for spec in settings.operators:
         if spec in presets.PRESETS or spec == AUTO:
             raise SpecError(f"--scheme switch takes natural, not {spec}")
         if not is_reference(spec):
             switched.check(registry.operator(spec))
+
+
+def _check_rounds(settings: Settings) -> None:
+    """What makes sense for local steps only, and what does not make sense for them."""
+    if settings.local_steps is None:
+        if settings.outer is not None:
+            raise SpecError("--outer needs --local-steps H")
+        return
+    if settings.local_steps < 1:
+        raise SpecError("--local-steps must be at least 1")
+    outer(settings.outer or SGD)
+    for spec in settings.operators:
+        if spec == AUTO or (is_reference(spec) and spec != NONE):
+            raise SpecError(
+                f"--operator {spec} is for gradients of every step: leave --local-steps out"
+            )
+    if settings.feedback is not None and feedback(settings.feedback).has_momentum:
+        raise SpecError(f"--feedback {settings.feedback}: with --local-steps use --outer nesterov")
+
+
+def _usual_operators(options: argparse.Namespace) -> tuple[str, ...]:
+    return OPERATORS if options.local_steps is None else LOCAL_OPERATORS
 
 
 def _check_checkpoint(settings: Settings) -> None:

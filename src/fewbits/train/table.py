@@ -23,10 +23,11 @@ def render(document: dict[str, Any]) -> str:
 def headline(document: dict[str, Any]) -> str:
     """What was trained, in one line."""
     s = document["settings"]
+    alone = f", {s['local_steps']} local steps, outer {s['outer']}" if s.get("local_steps") else ""
     return (
         f"{document['data']}, {s['model']} of {document['parameters']:,} parameters, "
         f"{s['workers']} workers, epochs: {s['epochs']}, batch {s['batch_size']} in all, "
-        f"seed {s['seed']}"
+        f"seed {s['seed']}{alone}"
     )
 
 
@@ -45,10 +46,11 @@ def _row(run: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _legend(runs: list[dict[str, Any]]) -> list[str]:
+    step = "mean" if any(run.get("local_steps") for run in runs) else "median"
     lines = [
         "accuracy: on the test set; loss: mean training loss of the last epoch",
         "MB sent: by each rank in a step; × smaller: than the same gradients in fp32",
-        "step ms = compute + codec + wire: the median step, and how much of it stands still for",
+        f"step ms = compute + codec + wire: the {step} step, and how much of it stands still for",
         "          encoding and decoding, and for the link and the other ranks",
         "compressed: share of the gradient's elements; small and one-dimensional tensors go exact",
     ]

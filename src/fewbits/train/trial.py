@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from fewbits.train import checkpoint, data, exchange, models
+from fewbits.train import checkpoint, data, exchange, local, models
 from fewbits.train.clock import StepClock
 from fewbits.train.history import Epoch, History
 from fewbits.train.settings import Settings
@@ -33,16 +33,13 @@ class Trial:
         self.history = self._restored()
         self._before = _totals(self.history)
         self.clock = StepClock(self.net)
-        self.model = exchange.wrapped(self.net, spec)
-        steps = len(self.history.losses)
-        self.exchange = exchange.attach(
-            self.model, spec, settings, steps_done=steps, memories=self._memories()
-        )
+        self.model, self.exchange = self._connected()
 
     def run(self) -> None:
         """All epochs that are left."""
         for epoch in range(len(self.history.epochs), self.settings.epochs):
             self._train(epoch)
+            self.exchange.sync()
             self._record(*self._test())
             self._save()
             self._tell("epoch", epoch, accuracy=self.history.epochs[-1].accuracy)
@@ -65,6 +62,14 @@ class Trial:
     def close(self) -> None:
         """End the exchange."""
         self.exchange.close()
+
+    def _connected(self) -> tuple[nn.Module, exchange.Exchange]:
+        """What computes, and what the ranks exchange."""
+        settings, spec, memories = self.settings, self.spec, self._memories()
+        if settings.local_steps is not None:
+            return self.net, local.attach(self.net, self.optimizer, spec, settings, memories)
+        model, steps = exchange.wrapped(self.net, spec), len(self.history.losses)
+        return model, exchange.attach(model, spec, settings, steps_done=steps, memories=memories)
 
     def _restored(self) -> History:
         folder = self.settings.folder(self.spec)
@@ -118,6 +123,7 @@ class Trial:
         loss.backward()  # type: ignore[no-untyped-call]
         self.clock.backward_done()
         self.optimizer.step()
+        self.clock.standing(self.exchange.step)
         self.clock.stop()
         return loss.item()
 

@@ -48,6 +48,7 @@ def _result(trial: Trial) -> dict[str, Any]:
     counted = {
         "operator": trial.spec,
         **trial.history.exchange,
+        "local_steps": trial.settings.local_steps,
         "parameters_sha256": trial.digest(),
         "replicas_agree": trial.replicas_agree(),
     }

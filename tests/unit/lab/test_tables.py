@@ -1,6 +1,8 @@
 """Every number of the papers' tables: equal to the recomputed one, and departures explained."""
 
 import math
+import re
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +21,8 @@ from fewbits.lab.printed import Comparison, agrees, departures
 
 QUICK = lab.Settings(quick=True)
 SLOW = {"oc-convergence"}
+THEORY = (Path(__file__).parents[3] / "docs" / "theory.md").read_text()
+LISTED = THEORY.partition("## Where our values depart")[2]
 
 # By table and operator, from one worker to many: recomputed with the printed formulas.
 RECOMPUTED = {
@@ -130,6 +134,8 @@ def check_departures(rows: list[object]) -> None:
             assert (row.printed is None) == (row.reproduces is None), row
     for row in departures(rows):
         assert row.reason, f"no reason is given for {row}"
+        number = rf"(?<![\d.]){re.escape(row.printed)}(?![\d.])"
+        assert re.search(number, LISTED), f"docs/theory.md does not list {row}"
 
 
 @pytest.mark.parametrize(

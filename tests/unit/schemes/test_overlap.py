@@ -16,7 +16,7 @@ from fewbits.schemes.reduction import commit, give_up
 
 pytest.importorskip("torch")
 
-from fewbits.ddp.plan import PIECE, cut
+from fewbits.exchange.plan import PIECE, cut
 
 RNG = Rng.from_seed(8)
 EVERY = pytest.mark.parametrize("scheme", list(SCHEMES))

@@ -8,7 +8,7 @@ the mean of |grad f|^2 over all steps, over several runs.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise, product
 
 import numpy as np
 import pytest
@@ -143,3 +143,16 @@ def test_the_predicted_iterations_are_enough_for_every_pair_and_shape(
     # On the ball nothing is left but chance.
     chance = 4 * means.std(ddof=1) / math.sqrt(runs) if smallest == SMOOTHNESS else 0.0
     assert means.mean() <= TARGET + chance
+
+
+@pytest.mark.soak
+def test_the_predicted_order_of_all_pairs_is_the_measured_one() -> None:
+    """Wherever one pair is predicted to need a tenth more steps than another, it does need more."""
+    own = Quadratic.of(SMOOTHNESS / 4, seed=1)
+    kinds = ("identity", "natural", HALF, TENTH)
+    runs = [squares(own, *pair, runs=3) for pair in product(kinds, kinds)]
+    steps = sorted((found.shape[1], needed(found)) for found in runs)
+    assert all(predicted / 2 < measured <= predicted for predicted, measured in steps)
+    apart = [(few, more) for few, more in combinations(steps, 2) if more[0] >= 1.1 * few[0]]
+    assert len(apart) > 100
+    assert all(few[1] < more[1] for few, more in apart), steps

@@ -69,26 +69,32 @@ class Contender(NamedTuple):
 
 def build(name: str, params: int, rank: int, timeout: float) -> Contender:
     """The contender; every rank must build all of them in the same order."""
+    model, compression, warned = wrap(_net(params), name, timeout)
+    step = _step(model, rank, quiet=name == names.COMPUTE)
+    return Contender(name, model, step, compression, warned)
+
+
+def wrap(
+    net: torch.nn.Module, name: str, timeout: float
+) -> tuple[DistributedDataParallel, Compression | None, list[str]]:
+    """Any model under DDP with the contender's hook, and what `attach` warned of."""
     chained = names.kind(name) == names.CHAINED
     model = DistributedDataParallel(
-        _net(params),
+        net,
         bucket_cap_mb=_ONE_BUCKET if chained else None,  # None is DDP's own choice
         init_sync=False,  # all ranks draw the same: nothing to send over a slow link
     )
-    compression, warned = None, []
-    if names.kind(name) == names.OURS:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            # A biased operator's answers would be natural by default: a cast casts both ways.
-            master = name if name in names.CASTS else None
-            more = switch.options() if names.is_switched(name) else {}
-            spec = name.removesuffix(names.SWITCHED)
-            compression = fewbits.ddp.attach(model, spec, master, timeout=timeout, **more)
-        warned = [str(warning.message) for warning in caught]
-    else:
+    if names.kind(name) != names.OURS:
         _register(model, name)
-    step = _step(model, rank, quiet=name == names.COMPUTE)
-    return Contender(name, model, step, compression, warned)
+        return model, None, []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        # A biased operator's answers would be natural by default: a cast casts both ways.
+        master = name if name in names.CASTS else None
+        more = switch.options() if names.is_switched(name) else {}
+        spec = name.removesuffix(names.SWITCHED)
+        compression = fewbits.ddp.attach(model, spec, master, timeout=timeout, **more)
+    return model, compression, [str(warning.message) for warning in caught]
 
 
 def _register(model: DistributedDataParallel, name: str) -> None:

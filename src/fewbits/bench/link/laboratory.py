@@ -7,10 +7,11 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from fewbits.bench.link import figures, names
+from fewbits.bench.link import figures, names, planned
 from fewbits.bench.link.launch import ContenderError, Event, launch
 from fewbits.bench.link.network import Network, Shaping
 from fewbits.bench.link.setting import Setting
+from fewbits.theory.cost import Job
 from fewbits.train import references
 
 MEASURED = "measured"
@@ -50,8 +51,13 @@ class Laboratory:
         better_cast = compare(rows)
         compute = next((row for row in rows if row["contender"] == names.COMPUTE), None)
         seconds = compute["step_seconds"]["median"] if compute else None
+        inputs, params = events[0]["inputs"], events[0]["parameters"]
+        if seconds is not None:
+            expected = planned.step_seconds(inputs, Job(params, setting.ranks, seconds))
+            for row in rows:
+                row["planned_seconds"] = expected.get(row["contender"])
         return {
-            "params": events[0]["parameters"],
+            "params": params,
             "params_asked": setting.params,
             "ranks": setting.ranks,
             "rate_bits_per_second": setting.link.rate,
@@ -62,6 +68,7 @@ class Laboratory:
             "shaping": asdict(shaping) | {"text": str(shaping)},
             "machine": events[0]["machine"],
             "compute_seconds": seconds,
+            "inputs": inputs,
             "copy_seconds": statistics.median(t for event in events for t in event["copies"]),
             "better_cast": better_cast,
             "contenders": rows,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from fewbits.errors import SpecError
 from fewbits.train import references
 
-COMPUTE = "compute"
+COMPUTE, AUTO = "compute", "auto"
 SWITCHED = "@switch"  # after a spec: on an aggregator in the middle of the network
 QUANTIZATION = "quantization-hook"
 PLAIN, HOOK, CHAINED, OURS, SILENT = "plain", "torch", "torch, one bucket", "fewbits", "silent"
@@ -21,6 +21,7 @@ DEFAULT = (
     "natural",
     "natural:coder=rans",
     "tiny",
+    AUTO,
     COMPUTE,
 )
 
@@ -36,6 +37,11 @@ def kind(name: str) -> str:
     if name == references.NONE:
         return PLAIN
     return HOOK if name == references.FP16 else CHAINED
+
+
+def has_codec(name: str) -> bool:
+    """Whether it always uses the same operator of ours."""
+    return kind(name) == OURS and name != AUTO
 
 
 def is_switched(name: str) -> bool:

@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -20,6 +20,7 @@ BAD_INPUT, FAILED = 2, 1
 
 
 _MOST_STEPS = 100  # in which a contender must settle
+_PIECE, _PIECES = 16_384, 32  # values, and about so many pieces of the gradient, to time codecs on
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,8 @@ def run(work: Work) -> None:
     samples: dict[str, list[dict[str, Any]]] = {name: [] for name in work.contenders}
     parameters = sum(p.numel() for p in built[0].model.parameters())
     copies, source, target = [], torch.ones(parameters), torch.ones(parameters)
-    for contender in built:
-        _warm_up(contender, work)
+    spent = [_warm_up(contender, work) for contender in built]
+    inputs = _inputs(built, spent, work)
     for round_ in range(work.repeats):
         dist.barrier()
         copies.append(_seconds(lambda: target.copy_(source)))
@@ -99,20 +100,50 @@ def run(work: Work) -> None:
             "parameters": parameters,
             "machine": asdict(this_machine()),  # here, where torch is loaded already
             "copies": copies,
+            "inputs": inputs,
             "contenders": result,
         }
     )
 
 
-def _warm_up(contender: Any, work: Work) -> None:
-    """Steps until everything has settled; `auto` needs as many as it takes to decide."""
+def _warm_up(contender: Any, work: Work) -> Any:
+    """Steps until everything has settled, and what the last one took.
+
+    `auto` needs as many as it takes to decide.
+    """
+    before = contender.spent()
     for number in range(_MOST_STEPS):
         compression = contender.compression
         undecided = compression is not None and compression.report().trying is not None
         if number >= work.warm_up and not undecided:
-            return
+            break
         _say({"event": "step", "contender": contender.name})
+        before = contender.spent()
         contender.step()
+    return contender.spent().since(before)
+
+
+def _inputs(built: Sequence[Any], spent: Sequence[Any], work: Work) -> dict[str, Any]:
+    """What the planner wants to know of the link and of every contender's codec."""
+    import torch
+
+    from fewbits.bench.link import names, probe
+    from fewbits.links.torch_comm import TorchComm
+
+    gradient = torch.cat([p.grad.reshape(-1) for p in built[0].model.parameters()])
+    pieces = gradient[: len(gradient) // _PIECE * _PIECE].view(-1, _PIECE)
+    sample = pieces[:: max(1, len(pieces) // _PIECES)].contiguous().view(-1).numpy()
+    comm = TorchComm(timeout=work.patience)
+    link, codecs = probe.of_link(comm), {}
+    for own, last in zip(built, spent, strict=True):
+        if not names.has_codec(own.name):
+            continue
+        if own.compression.loop is None:
+            codecs[own.name] = probe.of_codec(comm, own.compression.planner.worker, sample)
+        else:
+            figures = len(gradient), last.sent_bytes, last.codec_seconds
+            codecs[own.name] = probe.of_step(comm, *figures)
+    return probe.as_json(link, codecs)
 
 
 def _seconds(work: Callable[[], object]) -> float:

@@ -21,7 +21,7 @@ _SLOTS = 64
 
 def options() -> dict[str, Any]:
     """What a rank passes to `attach`."""
-    from fewbits.ddp.switching import Aggregators  # torch comes with it
+    from fewbits.exchange.switching import Aggregators  # torch comes with it
 
     return {"scheme": "switch", "aggregators": Aggregators((str(_ADDRESS),), chunk=_CHUNK)}
 

@@ -133,11 +133,7 @@ def draw(table: Sequence[Row]) -> "Figure":
         _curve(plot, mine, "standard-dithering", figures.ORANGE, "s", "standard, s levels")
         for row in mine:
             if row.printed:
-                plot.plot(
-                    row.s, float(row.printed),
-                    "X" if not row.reproduces else "+", ms=11 if row.reproduces else 9,
-                    color="black", mew=1.8 if row.reproduces else 0.5, zorder=5,
-                )  # fmt: skip
+                _print(plot, row)
         plot.set_xscale("log", base=2)
         plot.set_yscale("log")
         (left, right), (low, high) = _WINDOWS[p]
@@ -147,9 +143,20 @@ def draw(table: Sequence[Row]) -> "Figure":
         plot.set_xlabel("number of levels s")
     plots[0].set_ylabel("E|C(x) − x|² / |x|²")
     plots[0].plot([], [], "+", color="black", ms=11, mew=1.8, label="printed, reproduces")
-    plots[0].plot([], [], "X", color="black", ms=9, label="printed, does not")
+    plots[0].plot([], [], "X", mfc="white", mec="black", ms=11,
+                  label="printed, does not (colour: whose)")  # fmt: skip
     drawn.legend(*plots[0].get_legend_handles_labels(), loc="outside lower left", ncols=4)
     return drawn
+
+
+def _print(plot: "Axes", row: Row) -> None:
+    """A printed value: on its curve a cross, off it the colour says whose it is."""
+    at = row.s, float(row.printed or "nan")
+    if row.reproduces:
+        plot.plot(*at, "+", ms=11, color="black", mew=1.8, zorder=5)
+    else:
+        colour = figures.BLUE if row.operator == "natural-dithering" else figures.ORANGE
+        plot.plot(*at, "X", ms=11, mfc=colour, mec="black", mew=1, zorder=5)
 
 
 def _curve(
@@ -172,4 +179,5 @@ EXPERIMENT = Experiment(
     row=Row,
     compute=rows,
     draw=draw,
+    version=2,
 )

@@ -53,5 +53,5 @@ EXPERIMENT = Experiment(
     draw=speedups.figure(
         "Total communication (Table 1): only the workers' messages count", "32 bits a value"
     ),
-    version=2,
+    version=3,
 )

@@ -32,5 +32,5 @@ EXPERIMENT = Experiment(
         "Total communication (Table 7): the master adds integers, both directions count",
         "natural compression",
     ),
-    version=2,
+    version=3,
 )

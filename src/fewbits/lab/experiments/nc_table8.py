@@ -30,5 +30,5 @@ EXPERIMENT = Experiment(
         "Total communication (Table 8): the master adds integers, workers' messages count",
         "natural compression",
     ),
-    version=2,
+    version=3,
 )

@@ -12,14 +12,12 @@ from fewbits.registry import operator
 from fewbits.schemes.correction import Loop
 from fewbits.schemes.payload import CHUNK
 
-NEGLIGIBLE_BIAS = 1e-3  # squared relative error below which a biased operator is a mere cast
-
 
 def master(worker: Operator, master: str | Operator | None, *, corrected: bool) -> Operator:
     """The operator of the way back."""
     if master is not None:
         return operator(master)
-    if corrected or not _is_biased(worker):
+    if corrected or not policies.is_biased(worker):
         return worker
     coded = any(section.varies for section in worker.layout(CHUNK, FLOAT32))
     return operator("natural:coder=rans" if coded else "natural")
@@ -27,18 +25,12 @@ def master(worker: Operator, master: str | Operator | None, *, corrected: bool) 
 
 def policy(policy: Policy | Mapping[str, str | Operator] | None) -> Policy:
     """A mapping of names comes before the default."""
-    if policy is None:
-        return policies.Default()
-    if isinstance(policy, Mapping):
-        return policies.Chain((policies.ByName(policy), policies.Default()))
-    if not callable(policy):
-        raise SpecError(f"policy must be a mapping or a function, got {type(policy).__name__}")
-    return policy
+    return policies.resolved(policy, policies.Default())
 
 
 def warn_of_bias(worker: Operator) -> None:
     """Say once that nothing corrects a biased operator, and what would."""
-    if _is_biased(worker):
+    if policies.is_biased(worker):
         warnings.warn(
             f"{worker} is biased and nothing corrects it: training may stall short of the optimum; "
             "pass feedback='ef14', or use an unbiased operator such as 'natural'",
@@ -53,8 +45,3 @@ def refuse_momentum_alone(loop: Loop | None, ranks: int) -> None:
             f"{loop.method} has momentum, but one rank alone sends nothing: give the momentum to "
             "the optimizer"
         )
-
-
-def _is_biased(worker: Operator) -> bool:
-    guarantee = worker.guarantee(CHUNK)  # the fewer values, the less some operators lose
-    return not guarantee.unbiased and guarantee.error > NEGLIGIBLE_BIAS

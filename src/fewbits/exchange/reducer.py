@@ -1,4 +1,4 @@
-"""The mean of buckets over all ranks: compressed in overlapping pieces, or by plain all-reduce."""
+"""The mean of jobs over all ranks: compressed in overlapping pieces, or by plain all-reduce."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -9,10 +9,10 @@ import numpy.typing as npt
 import torch
 
 from fewbits.core import vector
-from fewbits.ddp import buckets
-from fewbits.ddp.pipeline import Job
-from fewbits.ddp.plan import Planner, cut
-from fewbits.ddp.switching import SWITCH, Switching
+from fewbits.exchange import jobs
+from fewbits.exchange.jobs import Job
+from fewbits.exchange.plan import Planner, cut
+from fewbits.exchange.switching import SWITCH, Switching
 from fewbits.links.torch_comm import TorchComm
 from fewbits.rng import Rng
 from fewbits.schemes.correction import Loop
@@ -25,7 +25,7 @@ from fewbits.schemes.switched import Switched
 from fewbits.schemes.units import total_format
 
 Pieces = Sequence[tuple[slice, Reduction]]
-"""Parts of a bucket that are reduced one after the other."""
+"""Parts of a job that are reduced one after the other."""
 
 SCHEMES: dict[str, Callable[..., Reduction]] = {
     "sharded": Sharded,
@@ -36,7 +36,7 @@ SCHEMES: dict[str, Callable[..., Reduction]] = {
 
 
 class Reducer(ABC):
-    """Takes the buckets of a step one after the other; the means are in place after `finish`."""
+    """Takes the jobs of a step one after the other; the means are in place after `finish`."""
 
     def __init__(self, planner: Planner, loop: Loop | None, progress: Progress) -> None:
         self.planner, self.loop, self.progress = planner, loop, progress
@@ -49,11 +49,11 @@ class Reducer(ABC):
 
     @abstractmethod
     def start(self, job: Job, comm: TorchComm) -> None:
-        """Begin with a bucket."""
+        """Begin with a job."""
 
     @abstractmethod
     def finish(self) -> None:
-        """Wait for all buckets of the step."""
+        """Wait for all jobs of the step."""
 
     @abstractmethod
     def close(self, *, failed: bool) -> None:
@@ -65,7 +65,7 @@ class Reducer(ABC):
         self.planner.share(comm.size)
 
     def _announce(self, job: Job) -> None:
-        self.progress.replica = buckets.replica(job)
+        self.progress.replica = jobs.replica(job)
         self.progress.idle = job.idle
         self.progress.unused = frozenset(map(self.planner.names, job.unused))
 
@@ -97,9 +97,9 @@ class Compressed(Reducer):
             self._scheme = partial(Switched, **self._switching.join(comm))
 
     def start(self, job: Job, comm: TorchComm) -> None:
-        """Begin the reduction of a bucket, piece by piece, and go on with those before it."""
+        """Begin the reduction of a job, piece by piece, and go on with those before it."""
         try:
-            host = buckets.to_host(job)
+            host = jobs.to_host(job)
             # Memories have 32 bits or more, and so have the gradients that they are added to.
             wide = host.float() if self.loop and host.element_size() < 4 else host
             values, _ = vector.from_array(wide)
@@ -119,7 +119,7 @@ class Compressed(Reducer):
         for part, reduction in pieces:
             hops = reduction.hops(values.bits[part], self._rng, self.progress)
             self._overlap.add(hops, partial(arrived, part))
-        self._overlap.advance()  # the second hop of the last piece need not wait for more buckets
+        self._overlap.advance()  # the second hop of the last piece need not wait for more jobs
 
     def finish(self) -> None:
         """The hops that are left."""
@@ -135,7 +135,7 @@ class Compressed(Reducer):
             self._switching.leave()
 
     def _pieces(self, job: Job, values: vector.Vector, comm: TorchComm) -> Pieces:
-        """The bucket's buffers and tables, made anew when DDP rebuilds its buckets."""
+        """The job's buffers and tables, made anew when DDP rebuilds its buckets."""
         identity = (values.format, tuple(map(id, job.parameters)))
         known = self._known.get(job.index)
         if known is None or known[0] != identity:
@@ -166,7 +166,7 @@ class Plain(Reducer):
             self._announce(job)
         except Exception as error:
             give_up(comm, self.progress, error)
-        host = buckets.to_host(job)
+        host = jobs.to_host(job)
         host /= comm.size
         self._under_way.append((comm.start_sum(host), host, job))
         # By formula, for a ring: torch does not count them.

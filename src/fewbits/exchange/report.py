@@ -1,8 +1,9 @@
 """What compression did to a training run, measured on this rank."""
 
 from dataclasses import asdict, dataclass, field
+from typing import ClassVar
 
-from fewbits.ddp.auto import Decision
+from fewbits.exchange.auto import Decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,6 +12,8 @@ class Report:
 
     Bytes are what it sent; `plain_bytes` is what an uncompressed ring all-reduce would have sent.
     """
+
+    STEP: ClassVar[str] = "step"
 
     worker: str
     master: str
@@ -61,9 +64,9 @@ class Report:
         codec, wire = 1e3 * self.codec_seconds / steps, 1e3 * self.wire_seconds / steps
         share = 100 * self.compressed_share
         lines = [
-            f"{self.scheme}, {operators}, {self.ranks} ranks, {self.steps} steps",
+            f"{self.scheme}, {operators}, {self.ranks} ranks, {self.steps} {self.STEP}s",
             f"sent        {sent:,.2f} MB + {headers:,.3f} MB headers, {plain}",
-            f"a step      codec {codec:.2f} ms, wire and waiting {wire:.2f} ms",
+            f"{'a ' + self.STEP:<12}codec {codec:.2f} ms, wire and waiting {wire:.2f} ms",
             f"compressed  {share:.2f} % of {self.elements:,} elements",
         ]
         lines += [
@@ -81,7 +84,6 @@ class Report:
             below = f"{self.below_span:,} values below the span"
             lines.append(f"switch      {below}, {self.resent:,} packets sent again")
         if self.nonfinite_steps:
-            lines.append(
-                f"not finite  {self.nonfinite_steps} steps, {self.skipped_steps} of them skipped"
-            )
+            sick = f"{self.nonfinite_steps} {self.STEP}s, {self.skipped_steps} of them skipped"
+            lines.append(f"not finite  {sick}")
         return "\n".join(lines)

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from fewbits import presets
 from fewbits.core.operator import Operator
-from fewbits.ddp import defaults
-from fewbits.ddp.auto import NONE
-from fewbits.ddp.plan import Names, Planner
-from fewbits.ddp.reducer import Compressed, Plain, Reducer
-from fewbits.ddp.switching import Switching
+from fewbits.exchange import defaults
+from fewbits.exchange.auto import NONE
+from fewbits.exchange.plan import Names, Planner
+from fewbits.exchange.reducer import Compressed, Plain, Reducer
+from fewbits.exchange.switching import Switching
 from fewbits.feedback import Feedback, feedback
 from fewbits.feedback.store import Store
 from fewbits.operators.identity import Identity

@@ -1,4 +1,4 @@
-"""From DDP's buckets to units of compression: names, operators, chunks."""
+"""From batches of parameters to units of compression: names, operators, chunks."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ from fewbits.operators.identity import Identity
 from fewbits.policy import Choice, Exact, Policy, choose
 from fewbits.schemes.payload import CHUNK, Unit, chunks
 
-PIECE = 16 * CHUNK  # elements of a bucket that are reduced together
+PIECE = 16 * CHUNK  # elements of a batch that are reduced together
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ class Planner:
         return {name for name in model if self.operators(name, model[name])[0] == Identity()}
 
     def units(self, parameters: Sequence[Any]) -> list[Unit]:
-        """The units of a bucket that holds `parameters` one after the other."""
+        """The units of a batch that holds `parameters` one after the other."""
         units: list[Unit] = []
         start = 0
         for parameter in parameters:
@@ -136,7 +136,7 @@ class Planner:
 
 
 def cut(units: Sequence[Unit], ranks: int) -> list[tuple[slice, list[Unit]]]:
-    """Pieces of a bucket, large enough for all ranks to own some of each: where it lies, its units.
+    """Pieces of a batch, large enough for all ranks to own some of each: where it lies, its units.
 
     While one piece travels, the next one is encoded and the one before it decoded.
     """

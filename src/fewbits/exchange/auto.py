@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from fewbits.core.operator import Operator
 from fewbits.core.vector import Vector
-from fewbits.ddp.reducer import Reducer
+from fewbits.exchange.reducer import Reducer
 from fewbits.kernels.formats import FLOAT32
 from fewbits.rng import Rng
 from fewbits.theory import cost
@@ -142,7 +142,7 @@ class Auto:
     def _is_worth_trying(self, agree: Agree, sample: npt.NDArray[np.float32]) -> bool:
         """Whether the model leaves the current candidate a chance; remembers if not."""
         planner = self.reducer.planner
-        codec = _codec(planner.worker, sample)
+        codec = measured(planner.worker, sample)
         speeds = [-codec.encode_values_per_second, -codec.decode_values_per_second]
         bits, *slowest = agree([codec.bits_per_value, *speeds])
         compute, link = self._link()
@@ -192,14 +192,19 @@ def _median(trial: Sequence[Figures], agree: Agree) -> Figures:
     return Figures(*agree(own))
 
 
-def _codec(operator: Operator, sample: npt.NDArray[np.float32]) -> Codec:
-    """Bits and speeds on values of a gradient; the best of three."""
+def measured(
+    operator: Operator,
+    sample: npt.NDArray[np.float32],
+    rounds: int = 3,
+    typical: Callable[[Sequence[float]], float] = min,
+) -> Codec:
+    """Bits and speeds on values of a gradient; by default the best of three."""
     vector = Vector(sample.view(np.uint32), FLOAT32)
     out = Vector(np.empty_like(vector.bits), FLOAT32)
     sections = operator.layout(vector.count, FLOAT32)
     into = tuple(np.empty(section.size, np.uint8) for section in sections)
     encoding, decoding, size = [], [], 0
-    for number in range(3):
+    for number in range(rounds):
         began = time.perf_counter()
         written = operator.encode(vector, Rng.from_seed(number), into)
         encoding.append(time.perf_counter() - began)
@@ -209,4 +214,4 @@ def _codec(operator: Operator, sample: npt.NDArray[np.float32]) -> Codec:
         decoding.append(time.perf_counter() - began)
         size = sum(written.sizes)
     count = max(vector.count, 1)
-    return Codec(8 * size / count, count / min(encoding), count / min(decoding))
+    return Codec(8 * size / count, count / typical(encoding), count / typical(decoding))

@@ -1,0 +1,317 @@
+"""LocalSGD and DiLoCo, compressed beside uncompressed: loss, bytes, replicas.
+
+    python benchmarks/local_sgd.py --data MNIST-DIR --data TEXT-DIR [--jobs 2]
+
+trains the same model from the same start on the same batches on four ranks, with every method,
+operator and seed, and appends each run to `benchmarks/results/local-sgd.json`; what is there
+already is not run again. `--table` prints what the document shows. Ranks are those of
+`simulated.py`. Settings were fixed before the runs.
+"""
+
+import argparse
+import json
+import multiprocessing
+import statistics
+import time
+import warnings
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import simulated
+import torch
+from torch import nn
+
+import fewbits
+from fewbits.policy import SMALL, Default
+from fewbits.train import data, models
+
+RESULTS = Path(__file__).parent / "results" / "local-sgd.json"
+RANKS, SEEDS = 4, 3
+PLAIN = "identity"
+OPERATORS = (PLAIN, "natural", "natural:coder=rans")
+FRAMES_EVERY = 4  # rounds between two in which the operator's own frames are measured
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """How a data set is trained."""
+
+    model: str
+    steps: int
+    batch_size: int  # of all ranks
+    sgd_lr: float
+    adam_lr: float
+    test: int  # samples of the test set
+    small: int = SMALL  # matrices with fewer elements travel exactly
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """How ranks work together."""
+
+    local_steps: int
+    outer: str
+    inner: str
+
+
+TASKS = {
+    "mnist": Task("mlp", 300, 128, 0.05, 0.001, 10_000),
+    "tinyshakespeare": Task("gpt", 160, 32, 0.0, 0.002, 400, small=4096),
+}
+METHODS = {
+    "LocalSGD": Method(8, "sgd", "sgd"),
+    "DiLoCo": Method(16, "nesterov", "adamw"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run."""
+
+    folder: str
+    method: str
+    operator: str
+    seed: int
+
+    @property
+    def key(self) -> list[Any]:
+        """What makes it another run."""
+        return [Path(self.folder).name, self.method, self.operator, self.seed]
+
+
+def main() -> None:
+    """Run what is not in the results yet."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", action="append", default=[], metavar="DIR")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes")
+    parser.add_argument("--minutes", type=float, default=1e9, help="begin nothing after them")
+    parser.add_argument("--table", action="store_true")
+    options = parser.parse_args()
+    known = [[run[k] for k in ("data", "method", "operator", "seed")] for run in read()]
+    wanted = [
+        Job(folder, method, operator, seed)
+        for seed in range(SEEDS)
+        for folder in options.data
+        for operator in OPERATORS
+        for method in METHODS
+    ]
+    wanted = [job for job in wanted if job.key not in known]
+    began = time.monotonic()
+    with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
+        for done, row in enumerate(pool.imap_unordered(run, wanted), 1):
+            keep(row)
+            print(f"{done}/{len(wanted)} {row}", flush=True)
+            if time.monotonic() - began > 60 * options.minutes:
+                pool.terminate()
+                break
+    if options.table:
+        print(table(read()))
+
+
+def read() -> list[dict[str, Any]]:
+    """The runs so far."""
+    return json.loads(RESULTS.read_text())["runs"] if RESULTS.exists() else []
+
+
+def keep(row: dict[str, Any]) -> None:
+    """Add a run to the file: all of it or nothing."""
+    about = {
+        "ranks": RANKS,
+        "tasks": {name: asdict(task) for name, task in TASKS.items()},
+        "methods": {name: asdict(method) for name, method in METHODS.items()},
+    }
+    order = sorted([*read(), row], key=lambda r: [r["data"], r["method"], r["operator"], r["seed"]])
+    lines = ",\n".join(json.dumps(run) for run in order)
+    unfinished = RESULTS.with_suffix(".tmp")
+    unfinished.write_text(f'{json.dumps(about)[:-1]},\n"runs": [\n{lines}\n]}}\n')
+    unfinished.replace(RESULTS)
+
+
+def run(job: Job) -> dict[str, Any]:
+    """Train and test once."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    began, name = time.monotonic(), Path(job.folder).name
+    task, method, dataset = TASKS[name], METHODS[job.method], data.load(job.folder)
+    nets = []
+    for _ in range(RANKS):
+        torch.manual_seed(job.seed)
+        nets.append(build(task, dataset))
+    inner = [optimizer(net, task, method) for net in nets]
+    ranks = simulated.Locals(
+        nets, job.operator, local_steps=method.local_steps, outer=method.outer, seed=job.seed,
+        policy=Default(task.small),
+    )  # fmt: skip
+    frames, losses, start = Frames(job.operator), [], vector(nets[0], task)
+    for number, batch in enumerate(batches(job.seed, dataset, task), 1):
+        for net, own, chosen in zip(nets, inner, batch.reshape(RANKS, -1), strict=True):
+            losses.append(local_step(net, own, dataset, chosen))
+        if number % (FRAMES_EVERY * method.local_steps) == 0:
+            frames.measure(
+                [{k: start[k] - v for k, v in vector(net, task).items()} for net in nets]
+            )
+        if ranks.step():
+            start = vector(nets[0], task)
+    ranks.sync()
+    reports = ranks.reports()
+    ranks.close()
+    equal = all(torch.equal(a, b) for net in nets[1:] for a, b in zip(
+        net.parameters(), nets[0].parameters(), strict=True))  # fmt: skip
+    sent = [own.payload_bytes + own.header_bytes for own in reports]
+    return {
+        "data": name, "method": job.method, "operator": job.operator, "seed": job.seed,
+        **tested(nets[0], dataset, task.test),
+        "training_loss": float(np.mean(losses[-4 * RANKS * method.local_steps :])),
+        "rounds": reports[0].steps, "elements": reports[0].elements,
+        "exact_elements": sum(reports[0].exact.values()),
+        "sent": sum(sent) / RANKS, "busiest": max(sent), "headers": reports[0].header_bytes,
+        "plain": reports[0].plain_bytes, "bits_of_frames": frames.bits, "equal": equal,
+        "sha256": digest(nets[0]), "seconds": round(time.monotonic() - began, 1),
+    }  # fmt: skip
+
+
+def build(task: Task, dataset: data.Dataset) -> nn.Module:
+    """A hidden layer of 128, or a GPT of two layers."""
+    if task.model == "mlp":
+        pixels = int(np.prod(dataset.train.inputs.shape[1:]))
+        return nn.Sequential(
+            nn.Flatten(), nn.Linear(pixels, 128), nn.ReLU(), nn.Linear(128, dataset.classes)
+        )
+    net = models.build("gpt", dataset)
+    net.layers = net.layers[:2]  # type: ignore[index]
+    return net
+
+
+def optimizer(net: nn.Module, task: Task, method: Method) -> torch.optim.Optimizer:
+    """SGD with momentum; AdamW for DiLoCo and for the language model."""
+    if method.inner == "adamw" or task.model == "gpt":
+        return torch.optim.AdamW(net.parameters(), task.adam_lr, betas=(0.9, 0.95))
+    return torch.optim.SGD(net.parameters(), task.sgd_lr, momentum=0.9)
+
+
+def batches(seed: int, dataset: data.Dataset, task: Task) -> list[data.Array]:
+    """Every step's samples, the same for every method and operator."""
+    found: list[data.Array] = []
+    epoch = 0
+    while len(found) < task.steps:
+        found += list(data.order(seed, epoch, len(dataset.train.inputs), task.batch_size))
+        epoch += 1
+    return found[: task.steps]
+
+
+def local_step(
+    net: nn.Module, own: torch.optim.Optimizer, dataset: data.Dataset, chosen: data.Array
+) -> float:
+    """One step of one rank."""
+    inputs, targets = dataset.batch(dataset.train, chosen)
+    own.zero_grad(set_to_none=True)
+    logits = net(torch.from_numpy(inputs)).flatten(0, -2)
+    loss = nn.functional.cross_entropy(logits, torch.from_numpy(targets).flatten())
+    loss.backward()  # type: ignore[no-untyped-call]
+    own.step()
+    return loss.item()
+
+
+@torch.no_grad()
+def tested(net: nn.Module, dataset: data.Dataset, count: int) -> dict[str, float]:
+    """Mean loss and accuracy on the first test samples."""
+    loss = right = total = 0.0
+    for start in range(0, count, 500):
+        chosen = np.arange(start, min(start + 500, count))
+        inputs, targets = dataset.batch(dataset.test, chosen)
+        logits = net(torch.from_numpy(inputs)).flatten(0, -2)
+        wanted = torch.from_numpy(targets).flatten()
+        loss += nn.functional.cross_entropy(logits, wanted, reduction="sum").item()
+        right += int((logits.argmax(1) == wanted).sum())
+        total += wanted.numel()
+    return {"test_loss": loss / total, "accuracy": right / total}
+
+
+def vector(net: nn.Module, task: Task) -> dict[str, np.ndarray]:
+    """Those parameters that are compressed."""
+    return {
+        name: own.detach().numpy().copy()
+        for name, own in net.named_parameters()
+        if own.dim() > 1 and own.numel() >= task.small
+    }
+
+
+class Frames:
+    """What the operator itself makes of changes and of their mean, by `fewbits.compress`."""
+
+    def __init__(self, operator: str) -> None:
+        self._operator, self._bits, self._values = operator, 0, 0
+
+    def measure(self, changes: list[dict[str, np.ndarray]]) -> None:
+        """Of one rank's changes, and of the mean of all ranks'."""
+        mean = {name: np.mean([own[name] for own in changes], axis=0) for name in changes[0]}
+        for own in (changes[0], mean):
+            for values in own.values():
+                self._bits += 8 * len(fewbits.compress(values, self._operator))
+                self._values += values.size
+
+    @property
+    def bits(self) -> float | None:
+        """A value."""
+        return self._bits / self._values if self._values else None
+
+
+def digest(net: nn.Module) -> str:
+    """Of all parameters."""
+    import hashlib
+
+    state = hashlib.sha256()
+    for parameter in net.parameters():
+        state.update(parameter.detach().numpy().tobytes())
+    return state.hexdigest()
+
+
+def predicted_ratio(run: dict[str, Any]) -> float:
+    """By the operator's own frames, with what goes exact, and without headers between ranks."""
+    exact, all_of_them = run["exact_elements"], run["elements"]
+    return 32 * all_of_them / (32 * exact + run["bits_of_frames"] * (all_of_them - exact))
+
+
+def summary(runs: list[dict[str, Any]], of: dict[str, Any]) -> dict[str, Any]:
+    """Paired by seed against the same method without compression."""
+
+    def chosen(operator: str) -> list[dict[str, Any]]:
+        return [r for r in runs if (r["data"], r["method"], r["operator"])
+                == (of["data"], of["method"], operator)]  # fmt: skip
+
+    own, plain = chosen(of["operator"]), chosen(PLAIN)
+    gaps = [a["test_loss"] - b["test_loss"] for a, b in zip(own, plain, strict=True)]
+    error = statistics.stdev(gaps) / len(gaps) ** 0.5
+    return {
+        "loss": statistics.mean(r["test_loss"] for r in own),
+        "accuracy": statistics.mean(r["accuracy"] for r in own),
+        "difference": statistics.mean(gaps),
+        "error": error,
+        "within": abs(statistics.mean(gaps)) <= 2 * error,
+        "ratio": statistics.mean(r["plain"] / r["sent"] for r in own),
+        "predicted": statistics.mean(map(predicted_ratio, own)),
+        "equal": all(r["equal"] for r in own),
+    }
+
+
+def table(runs: list[dict[str, Any]]) -> str:
+    """Markdown, as the document has it."""
+    rows = ["| data | method | operator | test loss | difference | fewer bytes | by its frames |",
+            "| --- | --- | --- | --- | --- | --- | --- |"]  # fmt: skip
+    groups = dict.fromkeys((r["data"], r["method"], r["operator"]) for r in runs)
+    names = {"mnist": "MNIST, MLP", "tinyshakespeare": "tiny-shakespeare, GPT"}
+    for name, method, operator in sorted(groups, key=lambda g: (g[0], -len(g[1]), len(g[2]))):
+        found = summary(runs, {"data": name, "method": method, "operator": operator})
+        difference = f"{found['difference']:+.4f} ± {found['error']:.4f}"
+        rows.append(
+            f"| {names[name]} | {method} | {'none' if operator == PLAIN else f'`{operator}`'} | "
+            f"{found['loss']:.4f} | {'' if operator == PLAIN else difference} | "
+            f"{found['ratio']:.2f} × | {found['predicted']:.2f} × |"
+        )
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    main()

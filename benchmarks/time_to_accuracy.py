@@ -1,0 +1,204 @@
+"""Seconds until a convolutional model knows 98 % of MNIST's test images, on a slow link.
+
+    python benchmarks/time_to_accuracy.py tune --data MNIST-DIR
+    python benchmarks/time_to_accuracy.py race --data MNIST-DIR
+
+`tune` counts the steps of every contender, learning rate of one grid and seed, on links that are
+not shaped: how many it takes does not depend on the link. `race` trains anew with each contender's
+best rate on shaped links (root, Linux) and takes the time. Four ranks, each in a network namespace
+of its own. Runs are kept in `benchmarks/results/time-to-accuracy.json`, and what is there already
+is not run again.
+"""
+
+import argparse
+import itertools
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from in_namespaces import PATIENCE, interface_bytes, join, launched, leave, tell
+from torch import nn
+
+from fewbits.bench.link import contenders, tools
+from fewbits.bench.link.network import Network
+from fewbits.bench.link.setting import Link
+from fewbits.train import data
+
+RESULTS = Path(__file__).parent / "results" / "time-to-accuracy.json"
+CONTENDERS = (
+    "none", "fp16-hook", "bfloat16", "powersgd:rank=4", "natural:coder=rans", "tiny",
+)  # fmt: skip
+RATES, SEEDS = (0.02, 0.05, 0.1), (0, 1, 2)
+RANKS, BATCH, MOMENTUM = 4, 128, 0.9
+GOAL, MOST_STEPS = 0.98, 938  # two epochs
+FIRST = 120  # steps until the first test
+EVERY, NEAR, EVERY_NEAR = 20, 0.97, 10  # between two tests, and once the goal is near
+LINK = 100e6  # bits a second
+
+Run = dict[str, Any]
+
+
+def main() -> None:
+    """Run what is missing."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("part", choices=("tune", "race"))
+    parser.add_argument("--data", required=True, metavar="DIR", help="the folder of MNIST's files")
+    parser.add_argument("--only", nargs="+", default=list(CONTENDERS), metavar="NAME")
+    parser.add_argument("--runs", type=json.loads, help=argparse.SUPPRESS)
+    parser.add_argument("--rank", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.rank:
+        rank(options.data, options.rank, options.runs)
+    tools.check_ready()
+    link = Link(None if options.part == "tune" else LINK)
+    wanted = missing(options.part, options.only)
+    print(f"{len(wanted)} runs on {link}")
+    if not wanted:
+        return
+    arguments = (options.part, "--data", options.data, "--runs", json.dumps(wanted))
+    with Network(RANKS, link) as network:
+        for row in launched(network, __file__, *arguments):
+            keep({"part": options.part, **row})
+            print(
+                f"{row['name']}, rate {row['lr']}, seed {row['seed']}: {row['steps']} steps, "
+                f"{row['seconds']:.1f} s, {100 * row['accuracy']:.2f} %",
+                flush=True,
+            )
+
+
+def missing(part: str, names: list[str]) -> list[Run]:
+    """The runs that the file does not have."""
+    rows = read()
+    known = {(row["part"], row["name"], row["lr"], row["seed"]) for row in rows}
+    pairs = [
+        (name, lr)
+        for name in names
+        for lr in (RATES if part == "tune" else (best_rate(rows, name),))
+    ]
+    # Seeds outermost: contenders take turns, and what disturbs the machine disturbs all of them.
+    return [
+        {"name": name, "lr": lr, "seed": seed}
+        for seed, (name, lr) in itertools.product(SEEDS, pairs)
+        if (part, name, lr, seed) not in known
+    ]
+
+
+def best_rate(rows: list[Run], name: str) -> float:
+    """The rate of the grid with the fewest steps on average; who never arrives counts with all."""
+    means = {lr: [row["steps"] for row in rows if selected(row, "tune", name, lr)] for lr in RATES}
+    if any(len(steps) < len(SEEDS) for steps in means.values()):
+        sys.exit(f"{name}: tune first")
+    return min(means, key=lambda lr: sum(means[lr]))
+
+
+def selected(row: Run, part: str, name: str, lr: float) -> bool:
+    """Whether the run is one of these."""
+    return (row["part"], row["name"], row["lr"]) == (part, name, lr)
+
+
+def read() -> list[Run]:
+    """The runs so far."""
+    rows: list[Run] = json.loads(RESULTS.read_text())["runs"] if RESULTS.exists() else []
+    return rows
+
+
+def keep(row: Run) -> None:
+    """Add a run to the file: all of it or nothing."""
+    about = {
+        "ranks": RANKS, "batch": BATCH, "momentum": MOMENTUM, "goal": GOAL, "rates": RATES,
+        "most_steps": MOST_STEPS, "link_bits_per_second": LINK, "parameters": row["parameters"],
+    }  # fmt: skip
+    lines = ",\n".join(json.dumps(run) for run in [*read(), row])
+    unfinished = RESULTS.with_suffix(".tmp")
+    unfinished.write_text(f'{json.dumps(about)[:-1]},\n"runs": [\n{lines}\n]}}\n')
+    unfinished.replace(RESULTS)
+
+
+def rank(folder: str, work: str, runs: list[Run]) -> None:
+    """What one rank does: all runs, one after the other."""
+    number, _ = join(work)
+    dataset = data.load(folder)
+    for run in runs:
+        tell(number, trained(dataset, number, **run))
+    leave()
+
+
+def trained(dataset: data.Dataset, number: int, name: str, lr: float, seed: int) -> Run:
+    """Steps and their seconds until the goal; tests do not count."""
+    torch.manual_seed(seed)
+    net = model()
+    wrapped, compression, _ = contenders.wrap(net, name, PATIENCE)
+    optimizer = torch.optim.SGD(wrapped.parameters(), lr, MOMENTUM)
+    seconds, steps, accuracy = 0.0, 0, 0.0
+    sent = interface_bytes()
+    tested_bytes = 0
+    for chosen in batches(dataset, number, seed):
+        began = time.perf_counter()
+        inputs, targets = dataset.batch(dataset.train, chosen)
+        optimizer.zero_grad()
+        guess = wrapped(torch.from_numpy(inputs))
+        nn.functional.cross_entropy(guess, torch.from_numpy(targets)).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        seconds += time.perf_counter() - began
+        steps += 1
+        if steps >= FIRST and steps % (EVERY_NEAR if accuracy > NEAR else EVERY) == 0:
+            before = interface_bytes()
+            accuracy = tested(net, dataset, number)
+            tested_bytes += interface_bytes() - before
+            if accuracy >= GOAL:
+                break
+    own = torch.tensor([seconds])
+    dist.all_reduce(own, dist.ReduceOp.MAX)
+    if compression is not None:
+        compression.close()
+    return {
+        "name": name,
+        "lr": lr,
+        "seed": seed,
+        "reached": accuracy >= GOAL,
+        "steps": steps,
+        "seconds": own.item(),
+        "accuracy": accuracy,
+        "interface_bytes": interface_bytes() - sent - tested_bytes,
+        "parameters": sum(own.numel() for own in net.parameters()),
+    }
+
+
+def model() -> nn.Module:
+    """Two convolutions and a hidden layer of 256: 0.4 M parameters, little to compute."""
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(32 * 7 * 7, 256), nn.ReLU(), nn.Linear(256, 10),
+    )  # fmt: skip
+
+
+def batches(dataset: data.Dataset, number: int, seed: int) -> Iterator[data.Array]:
+    """The rank's part of every step's batch."""
+    for epoch in itertools.count():
+        for place, batch in enumerate(data.order(seed, epoch, len(dataset.train.inputs), BATCH)):
+            if epoch * (len(dataset.train.inputs) // BATCH) + place >= MOST_STEPS:
+                return
+            yield data.share(batch, number, RANKS)
+
+
+@torch.no_grad()
+def tested(net: nn.Module, dataset: data.Dataset, number: int) -> float:
+    """The share of all test images that the model gets right; each rank looks at a part."""
+    right, count = 0, len(dataset.test.targets)
+    for start in range(500 * number, count, 500 * RANKS):
+        chosen = slice(start, start + 500)
+        inputs, targets = dataset.batch(dataset.test, chosen)  # type: ignore[arg-type]
+        right += int((net(torch.from_numpy(inputs)).argmax(1).numpy() == targets).sum())
+    total = torch.tensor([right])
+    dist.all_reduce(total)
+    return total.item() / count
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""What `fewbits plan` wants to know, measured where the steps are: the link and the codecs.
+
+All ranks measure at once, because in a step all of them send and encode at once.
+"""
+
+import statistics
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fewbits.core.operator import Operator
+from fewbits.exchange.auto import measured
+from fewbits.links.torch_comm import TorchComm
+from fewbits.theory import cost
+from fewbits.theory.cost import Codec, Link
+
+_PINGS, _TRANSFERS, _CODINGS = 21, 3, 24
+_BYTES = 4_000_000  # sent by every rank in a transfer: many times what may pass in a burst
+
+
+def of_link(comm: TorchComm) -> Link:
+    """Bits a second that a rank sends while it receives as many, and seconds for a few bytes."""
+    pings = [_seconds(lambda: comm.largest([0.0])) for _ in range(_PINGS)]
+    part = np.zeros(_BYTES // (comm.size - 1), np.uint8)
+    mail = [part] * comm.size, [np.empty_like(part) for _ in range(comm.size)]
+    transfers = []
+    for _ in range(_TRANSFERS):
+        comm.largest([0.0])  # all begin together
+        transfers.append(_seconds(lambda: comm.start(mail).wait()))
+    sent = 8 * part.nbytes * (comm.size - 1)
+    own = [-sent / statistics.median(transfers), statistics.median(pings)]
+    slowest, latency = comm.largest(own)
+    return Link(-slowest, latency)
+
+
+def of_codec(comm: TorchComm, operator: Operator, sample: npt.NDArray[np.float32]) -> Codec:
+    """Bits of a value of the gradient, and the slowest rank's speeds."""
+    comm.largest([0.0])
+    # The mean and not the best: what other ranks take of the processors is part of it.
+    own = measured(operator, sample, _CODINGS, statistics.mean)
+    speeds = [-own.encode_values_per_second, -own.decode_values_per_second]
+    bits, *slowest = comm.largest([own.bits_per_value, *speeds])
+    return Codec(bits, -slowest[0], -slowest[1])
+
+
+def of_step(comm: TorchComm, values: int, sent_bytes: int, codec_seconds: float) -> Codec:
+    """The same from a step of the scheme `sharded`: with feedback an operator is not all."""
+    traffic = cost.sharded(values, comm.size)
+    (seconds,) = comm.largest([codec_seconds])
+    speed = (traffic.encoded + traffic.decoded) / max(seconds, 1e-9)
+    (bits,) = comm.largest([8 * sent_bytes / traffic.sent])
+    return Codec(bits, speed, speed)
+
+
+def as_json(link: Link, codecs: Mapping[str, Codec]) -> dict[str, Any]:
+    """The inputs as they are kept."""
+    return {"link": asdict(link), "codecs": {name: asdict(own) for name, own in codecs.items()}}
+
+
+def _seconds(work: Any) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began

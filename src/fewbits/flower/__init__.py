@@ -1,0 +1,20 @@
+"""Compressed Flower: two lines, and any strategy stays as it is.
+
+```python
+app = ClientApp(mods=[fewbits.flower.client_mod("natural")])
+strategy.start(grid=fewbits.flower.CompressedGrid(grid, "natural"), initial_arrays=arrays)
+```
+"""
+
+from fewbits.errors import MissingExtraError
+
+try:
+    import flwr  # noqa: F401
+except ModuleNotFoundError as error:
+    raise MissingExtraError("fewbits.flower needs flwr: pip install 'fewbits[flower]'") from error
+
+from fewbits.flower.client import client_mod
+from fewbits.flower.grid import CompressedGrid
+from fewbits.flower.judge import Rejection
+
+__all__ = ["CompressedGrid", "Rejection", "client_mod"]

@@ -1,0 +1,22 @@
+"""LocalSGD and DiLoCo: ranks train alone for some steps, then exchange what they have changed.
+
+```python
+import fewbits.localsgd
+
+outer = fewbits.localsgd.attach(net, "natural:coder=rans", local_steps=32, outer="nesterov")
+```
+"""
+
+from fewbits.errors import MissingExtraError
+
+try:
+    import torch  # noqa: F401
+except ModuleNotFoundError as error:
+    raise MissingExtraError("fewbits.localsgd needs torch: pip install 'fewbits[torch]'") from error
+
+from fewbits.localsgd.entry import attach
+from fewbits.localsgd.local import LocalSGD
+from fewbits.localsgd.report import LocalReport
+from fewbits.outer import Nesterov, Outer, Sgd
+
+__all__ = ["LocalReport", "LocalSGD", "Nesterov", "Outer", "Sgd", "attach"]

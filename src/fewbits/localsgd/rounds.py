@@ -1,0 +1,91 @@
+"""The arrays of one precision that a rank keeps from round to round."""
+
+import torch
+from torch import Tensor
+
+from fewbits.errors import DisagreementError
+from fewbits.exchange.state import State
+from fewbits.localsgd.vectors import Vector
+from fewbits.outer import Outer
+
+
+class Rounds:
+    """What all ranks have in common, and where this one is.
+
+    `start` holds the common parameters and averaged buffers, the same on all ranks; `changed` what
+    this rank sends, which becomes the mean of all; `origin` the parameters with which this rank
+    began the round. Without overlap those are the common ones.
+    """
+
+    def __init__(self, vector: Vector, *, momentum: bool, overlap: bool) -> None:
+        self.vector = vector
+        self.start, self.changed = vector.empty(), vector.empty()
+        self.momentum = vector.empty(vector.trained) if momentum else None
+        vector.read(self.start)
+        common = self.start[: vector.trained]
+        self.origin = common.clone() if overlap else common
+        self._overlap = overlap
+
+    def restart(self) -> None:
+        """Begin a round with the common parameters and buffers."""
+        self.vector.write(self.start)
+        if self._overlap:
+            self.origin.copy_(self.start[: self.vector.trained])
+
+    def change(self) -> None:
+        """Find out what the round has taken away from the parameters; buffers go as they are."""
+        self.vector.read(self.changed)
+        own = self.changed[: self.vector.trained]
+        torch.sub(self.origin, own, out=own)
+
+    def go_on(self, *, buffers: bool) -> None:
+        """Begin the next round with the common parameters and this rank's own last change.
+
+        The buffers, if they were averaged since, are the common ones.
+        """
+        count = self.vector.trained
+        torch.sub(self.start[:count], self.changed[:count], out=self.origin)
+        self.vector.write(self.origin)
+        if buffers:
+            self.vector.write_buffers(self.start)
+
+    def apply(self, outer: Outer) -> None:
+        """Take the outer step: `changed` holds the mean, and is used up."""
+        count = self.vector.trained
+        momentum = None if self.momentum is None else self.momentum.numpy()
+        outer.apply(self.start[:count].numpy(), self.changed[:count].numpy(), momentum)
+        self.start[count:] = self.changed[count:]
+
+    def arrays(self, *, pending: bool) -> State:
+        """What must be saved, by name."""
+        return {key: tensor.numpy().copy() for key, tensor in self._saved(pending).items()}
+
+    def check(self, arrays: State, *, pending: bool) -> None:
+        """Refuse what `load` could not take."""
+        for key, own in self._saved(pending).items():
+            given = arrays.get(key)
+            if (
+                given is None
+                or given.shape != own.numpy().shape
+                or given.dtype != own.numpy().dtype
+            ):
+                found = "nothing" if given is None else f"{given.shape} {given.dtype}"
+                raise DisagreementError(
+                    f"the state has {found} for {key}, this run needs {tuple(own.shape)} "
+                    f"{self.vector.name}: it was saved with another outer step or other buffers"
+                )
+
+    def load(self, arrays: State, *, pending: bool) -> None:
+        """Go on from what was saved."""
+        for key, own in self._saved(pending).items():
+            own.copy_(torch.from_numpy(arrays[key].copy()))
+
+    def _saved(self, pending: bool) -> dict[str, Tensor]:
+        found = {"start": self.start}
+        if self.momentum is not None:
+            found["momentum"] = self.momentum
+        if self._overlap:
+            found["origin"] = self.origin
+        if pending:
+            found["pending"] = self.changed
+        return {f"{name}/{self.vector.name}": tensor for name, tensor in found.items()}

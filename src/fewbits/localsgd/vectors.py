@@ -1,0 +1,119 @@
+"""A model's parameters and running statistics as flat vectors, one for each precision.
+
+16-bit parameters are float32 here: an outer step must not lose what they cannot hold.
+"""
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from fewbits.errors import SpecError
+
+_WIDE = {
+    torch.float16: torch.float32,
+    torch.bfloat16: torch.float32,
+    torch.float32: torch.float32,
+    torch.float64: torch.float64,
+}
+
+
+class Entry(NamedTuple):
+    """A tensor and its place; buffers are looked up by name, for modules may replace them."""
+
+    name: str
+    tensor: Tensor
+    place: slice
+    is_buffer: bool
+
+
+class Vector:
+    """All tensors of one precision, parameters first: the first `trained` values are theirs."""
+
+    def __init__(self, model: nn.Module, dtype: torch.dtype, named: Sequence[tuple[str, Tensor]]):
+        self.dtype = dtype
+        self._model = model
+        buffers = dict(model.named_buffers())
+        self.entries: list[Entry] = []
+        end = self.trained = 0
+        for name, tensor in named:
+            place = slice(end, end + tensor.numel())
+            is_buffer = name in buffers
+            self.entries.append(Entry(name, tensor, place, is_buffer))
+            end = place.stop
+            if not is_buffer:
+                self.trained = end
+        self.count = end
+
+    @property
+    def name(self) -> str:
+        """The precision, for names of arrays."""
+        return str(self.dtype).removeprefix("torch.")
+
+    def empty(self, count: int | None = None) -> Tensor:
+        """Room for all values, or for so many."""
+        return torch.zeros(self.count if count is None else count, dtype=self.dtype)
+
+    @torch.no_grad()
+    def read(self, into: Tensor) -> None:
+        """Copy the model's values."""
+        for entry in self.entries:
+            into[entry.place].copy_(self._current(entry).detach().reshape(-1))
+
+    @torch.no_grad()
+    def write(self, values: Tensor) -> None:
+        """Give values to the model, as many of its tensors as there are values for."""
+        for entry in self.entries:
+            if entry.place.stop <= values.numel():
+                own = self._current(entry)
+                own.copy_(values[entry.place].view(own.shape))
+
+    @torch.no_grad()
+    def write_buffers(self, values: Tensor) -> None:
+        """Give values to the model's buffers only."""
+        for entry in self.entries:
+            if entry.is_buffer:
+                own = self._current(entry)
+                own.copy_(values[entry.place].view(own.shape))
+
+    def _current(self, entry: Entry) -> Tensor:
+        if not entry.is_buffer:
+            return entry.tensor
+        parent, _, last = entry.name.rpartition(".")
+        found: Tensor = getattr(self._model.get_submodule(parent), last)
+        return found
+
+
+def averaged_buffers(model: nn.Module, patterns: Sequence[str]) -> list[tuple[str, Tensor]]:
+    """The model's floating-point buffers whose names match a pattern."""
+    return [
+        (name, buffer)
+        for name, buffer in model.named_buffers()
+        if buffer.is_floating_point() and any(fnmatchcase(name, each) for each in patterns)
+    ]
+
+
+def trained(model: nn.Module) -> list[tuple[str, Tensor]]:
+    """The parameters that local steps change."""
+    named: list[tuple[str, Any]] = [
+        (name, own) for name, own in model.named_parameters() if own.requires_grad
+    ]
+    if not named:
+        raise SpecError(f"{type(model).__name__} has no parameters that are trained")
+    for name, own in named:
+        if own.dtype not in _WIDE:
+            raise SpecError(f"{name} is {own.dtype}: LocalSGD averages real floating-point numbers")
+    return named
+
+
+def of(
+    model: nn.Module, named: Sequence[tuple[str, Tensor]], buffers: Sequence[tuple[str, Tensor]]
+) -> list[Vector]:
+    """One vector for each precision, in the order of its first parameter."""
+    wide = {name: _WIDE[own.dtype] for name, own in (*named, *buffers)}
+    return [
+        Vector(model, dtype, [(n, own) for n, own in (*named, *buffers) if wide[n] == dtype])
+        for dtype in dict.fromkeys(wide.values())
+    ]
