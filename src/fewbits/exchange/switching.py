@@ -78,7 +78,7 @@ class Switching:
         own = np.frombuffer(aggregator.new_job().to_bytes(8, "little"), np.uint8).copy()
         comm.start(([own] * comm.size, numbers)).wait()
         numbers[comm.rank] = own
-        self._worker = SwitchWorker(
+        worker = SwitchWorker(
             self.chosen.addresses,
             int.from_bytes(numbers[0].tobytes(), "little"),
             worker=comm.rank,
@@ -87,8 +87,13 @@ class Switching:
             # Sooner than the ranks give each other up, so that they can still tell each other.
             timeout=comm.timeout / 2,
         )
-        self._worker.join()
-        return {"wire": self._worker, "span": Span(comm.size, self.chosen.top)}
+        try:
+            worker.join()
+        except BaseException:
+            worker.close()
+            raise
+        self._worker = worker
+        return {"wire": worker, "span": Span(comm.size, self.chosen.top)}
 
     def leave(self) -> None:
         """End the job."""

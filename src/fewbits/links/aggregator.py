@@ -15,7 +15,7 @@ from fewbits.errors import PeerError, SpecError
 PORT = 48_320
 SLOTS = 32
 CHUNK = 8192  # codes of a packet; a unit of 65,536 is eight of them
-IDLE = 2.0  # seconds without a packet after which another job may begin
+IDLE = 10.0  # seconds without a packet after which another job may begin
 _BUFFER = 4 << 20  # bytes that a socket may hold for us
 _SLICE = 0.25  # seconds after which the native loop looks up
 

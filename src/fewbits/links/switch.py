@@ -87,6 +87,7 @@ class SwitchWorker:
         self._sockets: list[socket.socket] = []
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="fewbits-switch")
         self._client: _native_switch.Client | None = None
+        self._failure: FewbitsError | None = None
         try:
             for address in self.addresses:
                 self._sockets.append(_connected(address))
@@ -124,7 +125,7 @@ class SwitchWorker:
 
     def close(self) -> None:
         """Leave the job, which ends it for all."""
-        self._thread.shutdown()
+        self._thread.shutdown(cancel_futures=True)
         for own in self._sockets:
             if self._client is not None:
                 with contextlib.suppress(OSError):  # it has gone before us
@@ -157,10 +158,13 @@ class SwitchWorker:
     def _exchange(self, chunks: Chunks, codes: Bytes, sums: Bytes) -> Exchanged:
         client = self._client
         assert client is not None
+        if self._failure is not None:  # what waited behind it need not wait as long
+            raise self._failure
         before = client.bytes_sent, client.bytes_received, client.resent
         trouble = _native_switch.exchange(client, chunks, codes, sums, self._scratch)
         if trouble:
-            raise self._error(trouble, client)
+            self._failure = self._error(trouble, client)
+            raise self._failure
         after = client.bytes_sent, client.bytes_received, client.resent
         return Exchanged(*(new - old for new, old in zip(after, before, strict=True)))
 

@@ -185,7 +185,7 @@ class Network:
         rules = (
             "add table inet fewbits; "
             "add chain inet fewbits arriving { type filter hook input priority 0; }; "
-            f"add rule inet fewbits arriving iifname {device} "
+            f'add rule inet fewbits arriving iifname "{device}" '
             f"numgen random mod {_LOSS_UNITS} < {units} drop"
         )
         tools.run("ip", "netns", "exec", namespace, "nft", rules)
