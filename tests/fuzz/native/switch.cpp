@@ -15,6 +15,7 @@ constexpr uint32_t kChunk = 48;
 constexpr uint64_t kJob = 77;
 constexpr uint64_t kSecond = 1'000'000'000;
 constexpr size_t kCrc = 60;
+constexpr uint64_t kTurns = 16; // packets made of each input
 
 struct Address {
     uint8_t bytes[16];
@@ -62,6 +63,7 @@ class Aggregator {
                                       &action) == FEWBITS_OK);
         return action;
     }
+    void restore(const std::vector<uint8_t> &before) { std::memcpy(state_, before.data(), size_); }
     ConstBytes state() const { return {state_, size_}; }
     fewbits_switch_statistics statistics{};
 
@@ -117,35 +119,63 @@ std::vector<uint8_t> forged(Input &input) {
     return made;
 }
 
+// An aggregator in the middle of a job, and what its state was then.
+struct Prepared {
+    Aggregator own;
+    std::vector<uint8_t> before;
+
+    Prepared() {
+        begin(own);
+        before.assign(own.state().begin(), own.state().end());
+    }
+};
+
+fewbits_switch_action face(Prepared &prepared, ConstBytes bytes, uint8_t from, uint64_t now) {
+    Aggregator &own = prepared.own;
+    const uint64_t earlier = refused(own.statistics);
+    const fewbits_switch_action action = own.take(bytes, from, now);
+    if (refused(own.statistics) > earlier) {
+        REQUIRE(std::memcmp(own.state().data(), prepared.before.data(), own.state().size()) == 0);
+        REQUIRE(action.what <= FEWBITS_SWITCH_REPLY);
+    }
+    if (action.what >= FEWBITS_SWITCH_ANSWER) {
+        REQUIRE(action.size <= FEWBITS_SWITCH_HEADER + kChunk);
+        REQUIRE(action.offset <= own.state().size() - action.size);
+    } else if (action.what == FEWBITS_SWITCH_REPLY) {
+        REQUIRE(action.size == FEWBITS_SWITCH_HEADER);
+    }
+    return action;
+}
+
+// A few bytes of the input changed, in another way for each turn.
+std::vector<uint8_t> varied(const uint8_t *data, size_t size, uint64_t turn) {
+    std::vector<uint8_t> bytes(data, data + size);
+    uint64_t random = (turn + 1) * 0x9E3779B97F4A7C15u ^ fewbits_crc32c(0, data, size);
+    for (uint64_t edits = size == 0 ? 0 : turn % 4; edits > 0; --edits) {
+        random = (random ^ random >> 29) * 0xBF58476D1CE4E5B9u;
+        bytes[(random >> 8) % size] = static_cast<uint8_t>(random >> 40);
+    }
+    return bytes;
+}
+
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    Aggregator both[2];
-    fewbits_switch_action actions[2];
-    with_each_table([&](size_t table) {
-        Input input(data, size);
-        Aggregator &own = both[table];
-        begin(own);
-        const uint8_t from = input.byte() % 4;
-        const uint64_t later = kSecond * (1 + input.byte() % 4 / 3 * 5);
-        const auto bytes = forged(input);
-        const std::vector<uint8_t> before(own.state().begin(), own.state().end());
-        const uint64_t earlier = refused(own.statistics);
-        const fewbits_switch_action action = actions[table] = own.take(bytes, from, later);
-        const bool unchanged = std::ranges::equal(own.state(), before);
-        if (refused(own.statistics) > earlier) {
-            REQUIRE(unchanged);
-            REQUIRE(action.what <= FEWBITS_SWITCH_REPLY);
+    static Prepared both[2];
+    for (uint64_t turn = 0; turn < kTurns; ++turn) {
+        const auto bytes = varied(data, size, turn);
+        fewbits_switch_action actions[2];
+        with_each_table([&](size_t table) {
+            Input input(bytes.data(), bytes.size());
+            const uint8_t from = input.byte() % 4;
+            const uint64_t later = kSecond * (1 + input.byte() % 4 / 3 * 5);
+            actions[table] = face(both[table], forged(input), from, later);
+        });
+        REQUIRE(std::ranges::equal(both[0].own.state(), both[1].own.state()));
+        REQUIRE(actions[0].what == actions[1].what);
+        for (Prepared &prepared : both) {
+            prepared.own.restore(prepared.before);
         }
-        if (action.what >= FEWBITS_SWITCH_ANSWER) {
-            REQUIRE(action.size <= FEWBITS_SWITCH_HEADER + kChunk);
-            REQUIRE(action.offset <= before.size() - action.size);
-        }
-        if (action.what == FEWBITS_SWITCH_REPLY) {
-            REQUIRE(action.size == FEWBITS_SWITCH_HEADER);
-        }
-    });
-    REQUIRE(std::ranges::equal(both[0].state(), both[1].state()));
-    REQUIRE(actions[0].what == actions[1].what);
+    }
     return 0;
 }
