@@ -7,30 +7,10 @@ from typing import Any
 import pytest
 from faults import STEP, step_of
 from launch import Launcher, Outcome
+from raised import SLACK, check_raised, others
 
 from fewbits import ddp
 from fewbits.links.torch_comm import TorchComm
-
-SLACK = 1.0  # seconds from the fault to the error on every rank
-
-
-def others(outcomes: list[Outcome], culprit: int = 1) -> list[Outcome]:
-    return [outcome for outcome in outcomes if outcome.rank != culprit]
-
-
-def check_raised(
-    outcomes: list[Outcome], error: str, within: float, *, naming: str, steps: int | None = STEP
-) -> None:
-    """Every one raised the error in time, named the culprit, took no further step and ended."""
-    for outcome in outcomes:
-        assert outcome.error == error, outcome
-        assert naming in outcome.message, outcome
-        assert outcome.elapsed is not None, outcome
-        assert outcome.elapsed < within, outcome
-        assert outcome.status == 1, outcome
-        if steps is not None:
-            assert outcome.result["steps"] == steps, outcome
-
 
 KILLS = [
     (2, "hook"),

@@ -27,6 +27,7 @@ import torch._dynamo  # DDP and optimizers import it at first use, which takes s
 import torch.distributed as dist
 
 import fewbits.ddp
+import fewbits.fsdp
 import fewbits.localsgd  # noqa: F401
 
 
@@ -73,9 +74,11 @@ def live(order: dict[str, Any]) -> None:
     import memories
     import rounds
     import scenarios
+    import sharded
 
     world = World(order["rank"], order["world"], Path(order["folder"]))
-    known = scenarios.SCENARIOS | faults.SCENARIOS | memories.SCENARIOS | rounds.SCENARIOS
+    modules = (scenarios, faults, memories, rounds, sharded)
+    known = {name: run for module in modules for name, run in module.SCENARIOS.items()}
     faulthandler.dump_traceback_later(order["deadline"] - 2)  # says where a rank hangs
     said: dict[str, Any] = {"result": world.result}
     try:

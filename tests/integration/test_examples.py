@@ -192,6 +192,7 @@ def test_both_decoders_refuse_a_nan_that_no_encoder_writes() -> None:
 
 
 STATED = {  # what each of these needs, by its own words, beside fewbits[torch]
+    "fsdp.py": "nothing else",
     "local_sgd.py": "nothing else",
     "local_sgd_lightning.py": "lightning",
     "ddp_accelerate.py": "accelerate",
@@ -238,6 +239,14 @@ def test_the_ddp_example_trains_and_reports_fewer_bytes():
     losses = [float(line.split()[-1]) for line in printed.splitlines() if "loss" in line]
     assert losses[-1] < losses[0] / 10
     assert "3.44× less than plain all-reduce" in printed
+
+
+def test_the_fsdp_example_trains_and_reports_fewer_bytes():
+    printed = finished(torchrun("fsdp.py", "--standalone", "--nproc-per-node", "2"), clean=True)
+    losses = [float(line.split()[-1]) for line in printed.splitlines() if "loss" in line]
+    assert losses[-1] < losses[0] / 10
+    assert "× less than plain reduce-scatter" in printed
+    assert "MB of parameters by FSDP, not compressed" in printed
 
 
 def test_the_ddp_example_runs_on_two_torchrun_nodes():

@@ -12,11 +12,11 @@ from fewbits.core.operator import Operator
 from fewbits.ddp import buckets
 from fewbits.errors import SpecError
 from fewbits.exchange.auto import AUTO, Auto, Figures
-from fewbits.exchange.exchange import Exchange
 from fewbits.exchange.factory import Factory
 from fewbits.exchange.jobs import Job
 from fewbits.exchange.options import Options
 from fewbits.exchange.reducer import Reducer
+from fewbits.exchange.stepwise import Stepwise
 from fewbits.exchange.switching import Aggregators
 from fewbits.feedback import Feedback
 from fewbits.links.torch_comm import TorchComm
@@ -25,7 +25,7 @@ from fewbits.schemes.payload import CHUNK
 from fewbits.schemes.reduction import NonFinite
 
 
-class Compression(Exchange):
+class Compression(Stepwise):
     """Compresses every bucket's gradients in both directions; see `attach` for the arguments.
 
     For frameworks that register the hook themselves: `register_comm_hook(Compression("natural"),
@@ -90,17 +90,6 @@ class Compression(Exchange):
             # lets an error leave backward() with its own type: a future would make it RuntimeError.
             self._await(job)
         return job.future
-
-    @property
-    def step(self) -> int:
-        """How many steps were reduced; set it on every rank when a run is resumed."""
-        return self.progress.step
-
-    @step.setter
-    def step(self, step: int) -> None:
-        if not isinstance(step, int) or step < 0:
-            raise SpecError(f"a step is a whole number from 0 on, got {step!r}")
-        self.progress.step = step
 
     def _figures(self) -> dict[str, Any]:
         if self._auto is None:

@@ -105,7 +105,10 @@ class Exchange:
             return
         self._comm = TorchComm(self._group, self.timeout)
         self._begin(self._comm)
-        self._pipeline = Pipeline(self._reduce)
+        self._pipeline = self._new_pipeline()
+
+    def _new_pipeline(self) -> Pipeline:
+        return Pipeline(self._reduce)
 
     def _begin(self, comm: TorchComm) -> None:
         """Get ready for a group, all ranks of which must agree."""

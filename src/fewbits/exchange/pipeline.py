@@ -8,8 +8,11 @@ process.
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
+from typing import TypeVar
 
 from fewbits.exchange.jobs import Job
+
+Result = TypeVar("Result")
 
 
 class Pipeline:
@@ -54,3 +57,28 @@ class Pipeline:
         elif job.future is not None:
             job.future.set_exception(self.failure)  # type: ignore[arg-type]
         job.done.set()
+
+
+class Inline(Pipeline):
+    """Without a thread, for whoever needs the result at once; the rest is the same."""
+
+    def __init__(self, reduce: Callable[[Job], None]) -> None:
+        self.failure: Exception | None = None
+        self._reduce = reduce
+
+    def submit(self, job: Job) -> None:
+        """Reduce the job now; what fails is raised."""
+        self.call(lambda: self._reduce(job))
+
+    def call(self, work: Callable[[], Result]) -> Result:
+        """Do `work` that other ranks wait for too."""
+        if self.failure is not None:
+            raise self.failure
+        try:
+            return work()
+        except Exception as error:
+            self.failure = error
+            raise
+
+    def close(self) -> None:
+        """Nothing is left to do."""

@@ -98,16 +98,8 @@ class Compressed(Reducer):
 
     def start(self, job: Job, comm: TorchComm) -> None:
         """Begin the reduction of a job, piece by piece, and go on with those before it."""
-        try:
-            host = jobs.to_host(job)
-            # Memories have 32 bits or more, and so have the gradients that they are added to.
-            wide = host.float() if self.loop and host.element_size() < 4 else host
-            values, _ = vector.from_array(wide)
-            pieces = self._pieces(job, values, comm)
-            self._announce(job)
-        except Exception as error:  # a user's policy, or too little memory for the buffers
-            give_up(comm, self.progress, error)
-        in_place = host is wide and values.format == total_format(values.format)
+        host, values, pieces = self.prepared(job, comm)
+        in_place = host.element_size() >= 4 and values.format == total_format(values.format)
 
         def arrived(part: slice, mean: npt.NDArray[Any]) -> None:
             if not in_place:  # to 16 bits: an overflow must become infinite
@@ -120,6 +112,19 @@ class Compressed(Reducer):
             hops = reduction.hops(values.bits[part], self._rng, self.progress)
             self._overlap.add(hops, partial(arrived, part))
         self._overlap.advance()  # the second hop of the last piece need not wait for more jobs
+
+    def prepared(self, job: Job, comm: TorchComm) -> tuple[torch.Tensor, vector.Vector, Pieces]:
+        """The job's tensor on the host, its values, with 32 bits for memories, and its pieces."""
+        try:
+            host = jobs.to_host(job)
+            # Memories have 32 bits or more, and so have the gradients that they are added to.
+            wide = host.float() if self.loop and host.element_size() < 4 else host
+            values, _ = vector.from_array(wide)
+            pieces = self._pieces(job, values, comm)
+            self._announce(job)
+        except Exception as error:  # a user's policy, or too little memory for the buffers
+            give_up(comm, self.progress, error)
+        return host, values, pieces
 
     def finish(self) -> None:
         """The hops that are left."""

@@ -36,7 +36,7 @@ class TorchComm:
                 use_local_synchronization=self.size < dist.get_world_size(),
             )
         except RuntimeError as error:
-            text = f"not all of ranks {members} came to make a group: {_reason(error, timeout)}"
+            text = f"not all of ranks {members} came to make a group: {reason(error, timeout)}"
             raise PeerError(text) from error
 
     def start(self, *mail: Mail, lane: int = 0) -> Pending:
@@ -55,7 +55,7 @@ class TorchComm:
         try:
             work = dist.all_reduce(tensor, group=self._group, async_op=True)
         except RuntimeError as error:
-            raise PeerError(f"lost some rank: {_reason(error, self.timeout)}") from error
+            raise PeerError(f"lost some rank: {reason(error, self.timeout)}") from error
         return _Sum(self.timeout, work)
 
     def largest(self, numbers: Sequence[float]) -> list[float]:
@@ -90,7 +90,7 @@ class TorchComm:
             peer, message = self._members[rank], torch.from_numpy(buffer)
             return operation(message, peer, group=self._group, tag=tag)
         except RuntimeError as error:
-            lost[rank] = _reason(error, self.timeout)
+            lost[rank] = reason(error, self.timeout)
             return None
 
 
@@ -103,7 +103,7 @@ class _Sum(NamedTuple):
         try:
             self.work.wait(timedelta(seconds=self.timeout))
         except RuntimeError as error:
-            raise PeerError(f"lost some rank: {_reason(error, self.timeout)}") from error
+            raise PeerError(f"lost some rank: {reason(error, self.timeout)}") from error
 
 
 class _Pending(NamedTuple):
@@ -128,7 +128,7 @@ class _Pending(NamedTuple):
                 if _is_timeout(error) and time.monotonic() < deadline:
                     late.add(rank)
                 else:
-                    self.lost[rank] = _reason(error, self.timeout)
+                    self.lost[rank] = reason(error, self.timeout)
         if self.lost:
             reasons = [f"rank {rank}: {self.lost[rank]}" for rank in sorted(self.lost)]
             waiting = sorted(late - set(self.lost))
@@ -140,7 +140,8 @@ def _is_timeout(error: RuntimeError) -> bool:
     return "imed out" in str(error) or "imeout" in str(error)
 
 
-def _reason(error: RuntimeError, timeout: float) -> str:
+def reason(error: RuntimeError, timeout: float) -> str:
+    """What a person needs to know of gloo's error."""
     if _is_timeout(error):
         return f"no answer within {timeout:g} s (it stopped, or it is far behind)"
     text = str(error).splitlines()[0].partition("] ")[2].partition(". ")[0]  # no path, no advice

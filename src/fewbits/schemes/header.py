@@ -41,6 +41,7 @@ class Phase(IntEnum):
     FIRST_HOP = 1
     SECOND_HOP = 2
     COMMIT = 3
+    GATHER = 4
 
 
 @dataclass(frozen=True, slots=True)

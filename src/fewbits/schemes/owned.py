@@ -25,14 +25,16 @@ from fewbits.schemes.reduction import Hops, Progress, Reduction, divide, guarded
 from fewbits.schemes.units import Batch, Summation
 
 
-class Owned(Reduction):
-    """The two hops; subclasses say who owns a unit and who divides."""
-
-    divides_first: bool
+class ToOwners(Reduction):
+    """The first hop; subclasses say who owns a unit."""
 
     def owner(self, number: int, unit: Unit) -> int:
         """The rank that owns a unit, which is `number` in the batch."""
         raise NotImplementedError
+
+    def between_ranks(self, units: Sequence[Unit]) -> Sequence[Unit]:
+        """Those units that go from rank to rank."""
+        return units
 
     def __init__(
         self,
@@ -47,27 +49,42 @@ class Owned(Reduction):
         owned: list[list[Unit]] = [[] for _ in range(size)]
         for number, unit in enumerate(self.between_ranks(units)):
             owned[self.owner(number, unit)].append(unit)
-        wide = self.totals_format
+        self.owned, wide = owned, self.totals_format
         self.outgoing_1 = [Payload(own, "worker", format) for own in owned]
         self.incoming_1 = [Payload(owned[rank], "worker", format) for _ in range(size)]
         self.incoming_1[rank] = self.outgoing_1[rank]
-        self.incoming_2 = [Payload(own, "master", wide) for own in owned]
-        self.outgoing_2 = self.incoming_2[rank]
         self._correction = Correction(loop, units, owned[rank], size, wide) if loop else None
         self._encode = Batch(self.outgoing_1, format, threads=threads)
+
+
+class Owned(ToOwners):
+    """The two hops; subclasses also say who divides."""
+
+    divides_first: bool
+
+    def __init__(
+        self,
+        units: Sequence[Unit],
+        format: Format,
+        comm: Comm,
+        threads: int = 1,
+        loop: Loop | None = None,
+    ) -> None:
+        super().__init__(units, format, comm, threads, loop)
+        wide = self.totals_format
+        self.incoming_2 = [Payload(own, "master", wide) for own in self.owned]
+        self.outgoing_2 = self.incoming_2[comm.rank]
         self._add = Summation(
             self.incoming_1,
             format,
-            divisor=size if self.divides_first or loop else 1,
+            divisor=comm.size if self.divides_first or loop else 1,
             onward=None if loop else self.outgoing_2,
             threads=threads,
         )
         self._return = Batch([self.outgoing_2], wide, threads=threads)
         self._decode = Batch(self.incoming_2, wide, threads=threads)
-
-    def between_ranks(self, units: Sequence[Unit]) -> Sequence[Unit]:
-        """Those units that go from rank to rank."""
-        return units
+        if self._correction is not None:
+            self._correction.bind(self._encode, self._return)
 
     def encode(self, values: npt.NDArray[Any], rng: Rng, progress: Progress) -> Tally:
         """Encode this rank's values for the first hop."""

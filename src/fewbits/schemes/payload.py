@@ -158,6 +158,11 @@ def chunks(
     ]
 
 
+def extent(units: Sequence[Unit]) -> int:
+    """How long a vector is that holds the units; there may be gaps between them."""
+    return max((unit.start + unit.count for unit in units), default=0)
+
+
 def _slot(unit: Unit, side: str, format: Format) -> Slot:
     operator: Operator = getattr(unit, side)
     sections = operator.layout(unit.count, format)

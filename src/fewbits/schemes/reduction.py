@@ -26,7 +26,7 @@ from fewbits.schemes import header
 from fewbits.schemes.comm import Buffer, Comm
 from fewbits.schemes.correction import Correction, Loop
 from fewbits.schemes.header import Header, Phase, Status
-from fewbits.schemes.payload import Payload, Unit
+from fewbits.schemes.payload import Payload, Unit, extent
 from fewbits.schemes.promises import Early, Payloads, Promises
 from fewbits.schemes.units import Batch, float_dtype, total_format
 
@@ -111,8 +111,8 @@ class Reduction(ABC):
         self.signature = _digest(units, format, type(self).__name__)
         self.label = _label(units, format)
         in_place = format == self.totals_format
-        count = sum(unit.count for unit in units)
-        self._scratch = None if in_place else np.zeros(count, float_dtype(self.totals_format))
+        wide = float_dtype(self.totals_format)
+        self._scratch = None if in_place else np.zeros(extent(units), wide)
 
     @abstractmethod
     def hops(self, values: npt.NDArray[Any], rng: Rng, progress: Progress) -> Hops:
@@ -251,12 +251,18 @@ def give_up(comm: Comm, progress: Progress, fault: Exception) -> NoReturn:
     raise fault
 
 
-def commit(comm: Comm, progress: Progress) -> None:
-    """End a step: all ranks learn whether all of them got this far, then go on to the next one."""
+def commit(comm: Comm, progress: Progress, nonfinite: int = 0) -> None:
+    """End a step: all ranks learn whether all of them got this far, then go on to the next one.
+
+    `nonfinite` says of how many results only this rank knows that they are NaN or infinite.
+    """
     own = Header(
         Phase.COMMIT, progress.step, progress.sequence, 0,
-        replica=progress.replica, text="the end of the step",
+        nonfinite=nonfinite, replica=progress.replica, text="the end of the step",
     )  # fmt: skip
+    if nonfinite and progress.nonfinite == "raise":
+        text = f"{nonfinite} of its mean gradients are NaN or infinite"
+        own = replace(own, status=Status.NOT_FINITE, text=text)
     with progress.spent.wire():
         agree(comm, own, progress)
     progress.step += 1

@@ -1,0 +1,159 @@
+"""Where parameters lie in the vectors that FSDP reduces.
+
+FSDP cuts every parameter into a shard for each rank, along its first dimension unless told
+otherwise, and fills the last ones up to the size of the first. The vector has a row for each rank,
+in which its shards of all parameters of a group lie one after the other.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import FSDPModule
+
+from fewbits.errors import SpecError
+from fewbits.exchange.plan import PIECE, Planner
+from fewbits.schemes.payload import CHUNK, Unit, chunks
+
+
+@dataclass(frozen=True, slots=True)
+class Sharded:
+    """One parameter: its name, its shape and the dimension along which it is cut."""
+
+    name: str
+    shape: tuple[int, ...]
+    dim: int = 0
+
+    def counts(self, ranks: int) -> list[int]:
+        """How many elements each rank's shard has, without what it is filled up with."""
+        count = math.prod(self.shape)
+        if self.dim != 0:  # FSDP refuses uneven ones
+            return [count // ranks] * ranks
+        length = self.shape[0]
+        most, row = -(-length // ranks), count // max(length, 1)
+        return [row * min(most, max(length - most * rank, 0)) for rank in range(ranks)]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The vector of some parameters among `ranks` ranks."""
+
+    parameters: tuple[Sharded, ...]
+    ranks: int
+
+    @property
+    def width(self) -> int:
+        """The elements of a row."""
+        return sum(parameter.counts(self.ranks)[0] for parameter in self.parameters)
+
+    def units(self, planner: Planner) -> list[Unit]:
+        """Chunks of shards: a chunk belongs to one parameter and to one rank."""
+        units: list[Unit] = []
+        column, width = 0, self.width
+        for parameter in self.parameters:
+            counts = parameter.counts(self.ranks)
+            worker, master = planner.operators(parameter.name, parameter.shape)
+            for rank, count in enumerate(counts):
+                start, owners = rank * width + column, [rank] * -(-count // CHUNK)
+                own = chunks(parameter.name, start, count, worker, master, owners)
+                names = [f"{parameter.name}/{rank}.{number}" for number in range(len(own))]
+                units += [replace(unit, name=name) for unit, name in zip(own, names, strict=True)]
+            column += counts[0]
+        return units
+
+    def pieces(self, planner: Planner) -> list[tuple[slice, list[Unit]]]:
+        """Columns that are reduced together, about a million elements of all rows, in order.
+
+        Units lie as in a vector of these columns alone.
+        """
+        width = self.width
+        size = max(PIECE // self.ranks, CHUNK)
+        found: dict[int, list[Unit]] = {0: []}
+        for unit in self.units(planner):
+            found.setdefault(unit.start % width // size, []).append(unit)
+        own = [found[number] for number in sorted(found)]
+        starts = [min(unit.start % width for unit in units) for units in own[1:]]
+        columns = list(map(slice, [0, *starts], [*starts, width]))
+        return [
+            (part, [_moved(unit, width, part) for unit in units])
+            for part, units in zip(columns, own, strict=True)
+        ]
+
+
+def _moved(unit: Unit, width: int, columns: slice) -> Unit:
+    """The unit's place if all rows are as short as `columns`."""
+    row, column = divmod(unit.start, width)
+    return replace(unit, start=row * (columns.stop - columns.start) + column - columns.start)
+
+
+class Group:
+    """A group of parameters that FSDP reduces together, which is `index` in the model."""
+
+    def __init__(self, index: int, module: FSDPModule, names: Mapping[nn.Module, str]) -> None:
+        groups = module._get_fsdp_state()._fsdp_param_groups
+        if len(groups) != 1:
+            raise SpecError(
+                f"{type(module).__name__} has parameters on {len(groups)} meshes, not 1"
+            )
+        self.index, self.module = index, module
+        self.its: Any = groups[0]
+        if not hasattr(self.its.mesh_info, "shard_process_group"):
+            raise SpecError("the model is replicated and not sharded: use fewbits.ddp")
+        self.names = [_name(parameter, names) for parameter in self.its.fsdp_params]
+
+    @property
+    def process_group(self) -> Any:
+        """The ranks that keep a shard each."""
+        return self.its.mesh_info.shard_process_group
+
+    @property
+    def trained(self) -> list[Any]:
+        """The parameters, as FSDP has them, that are not frozen."""
+        return [each for each in self.its.fsdp_params if each.sharded_param.requires_grad]
+
+    def layout(self, count: int, ranks: int) -> Layout:
+        """The layout of a vector of `count` elements that FSDP wants to be reduced."""
+        named = zip(self.names, self.its.fsdp_params, strict=True)
+        layout = Layout(
+            tuple(
+                Sharded(name, tuple(each._orig_size), each.fsdp_placement.dim)
+                for name, each in named
+                if each.sharded_param.requires_grad
+            ),
+            ranks,
+        )
+        if layout.width * ranks != count:
+            raise SpecError(
+                f"some of {', '.join(p.name for p in layout.parameters)} had no gradient: call "
+                "set_reduce_scatter_unused_params(True) of the model"
+            )
+        return layout
+
+
+def groups(model: nn.Module) -> Sequence[Group]:
+    """The groups of a model, all of the same ranks; `SpecError` if there are none."""
+    names: dict[nn.Module, str] = {module: name for name, module in model.named_modules()}
+    sharded = [
+        module
+        for module in model.modules()
+        if isinstance(module, FSDPModule) and module._get_fsdp_state()._fsdp_param_groups
+    ]
+    found: list[Group] = []
+    for module in sharded:
+        group = Group(len(found), module, names)
+        if all(group.its is not other.its for other in found):  # some modules share one
+            found.append(group)
+    if not found:
+        raise SpecError("attach takes a model to which fully_shard was applied, this one has none")
+    if len({tuple(dist.get_process_group_ranks(group.process_group)) for group in found}) > 1:
+        raise SpecError("all of the model must be sharded over the same mesh")
+    return found
+
+
+def _name(parameter: Any, names: Mapping[nn.Module, str]) -> str:
+    """The parameter's name in the model."""
+    info = parameter._module_info
+    return ".".join(filter(None, (names.get(info.module, "?"), info.param_name)))

@@ -1,0 +1,57 @@
+"""The evidence for sharded training: the page shows the results, and they are what it says."""
+
+import importlib
+import json
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+RUNS = json.loads((ROOT / "benchmarks" / "results" / "sharded-training.json").read_text())["runs"]
+DATA = pytest.mark.parametrize("data", ["MNIST", "text"])
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    return importlib.import_module("sharded_training")
+
+
+def found(data: str, worker: str, repeat: int = 0) -> list[dict]:
+    """The runs of all seeds, in their order."""
+    wanted = (data, worker, repeat)
+    return [run for run in RUNS if (run["data"], run["worker"], run["repeat"]) == wanted]
+
+
+def test_the_table_on_the_page_is_made_of_the_results(script: ModuleType) -> None:
+    assert script.table(RUNS) in (ROOT / "docs" / "fsdp.md").read_text()
+
+
+@DATA
+def test_losses_are_within_two_standard_errors_of_plain_training(data: str) -> None:
+    pairs = list(zip(found(data, "natural"), found(data, "none"), strict=True))
+    assert [run["seed"] for run, _ in pairs] == [plain["seed"] for _, plain in pairs] == [0, 1, 2]
+    differences = [run["loss"] - plain["loss"] for run, plain in pairs]
+    assert abs(np.mean(differences)) <= 2 * np.std(differences, ddof=1) / np.sqrt(3)
+    assert 0 not in differences
+
+
+@DATA
+def test_bytes_are_saved_as_the_operator_says(data: str) -> None:
+    for run in found(data, "natural"):
+        lossy = run["compressed_share"]
+        expected = 32 / (9 * lossy + 32 * (1 - lossy))
+        assert run["plain_bytes"] / run["payload_bytes"] == pytest.approx(expected, rel=0.05)
+
+
+@DATA
+def test_the_same_run_again_ends_with_the_same_shards(data: str) -> None:
+    first, *others = found(data, "natural")
+    (again,) = found(data, "natural", repeat=1)
+    assert again["shards"] == first["shards"] != others[0]["shards"]
+    (coded,) = found(data, "natural:coder=rans")
+    assert coded["shards"] == first["shards"]  # a coder loses nothing
+    assert coded["payload_bytes"] < first["payload_bytes"]
