@@ -1,7 +1,8 @@
 """Does compressed training reach the accuracy of plain DDP? Paired runs over several seeds.
 
 `python benchmarks/accuracy.py --data digits --data DIR` trains the same model from the same start
-with the same settings, plain and with `natural` both ways, and writes
+with the same settings, plain and with `natural` both ways (`--scheme switch`: on aggregators that
+can only add integers; `--more` adds seeds to those that are there), and writes
 `benchmarks/results/accuracy.json`: the accuracies, the mean of the paired differences and its
 standard error. Settings are fixed here, beforehand.
 """
@@ -25,29 +26,33 @@ def main() -> None:
     parser.add_argument("--data", action="append", default=None, help="digits or a folder")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--operator", default="natural")
+    parser.add_argument("--scheme", default="sharded")
+    parser.add_argument("--more", action="store_true")
     arguments = parser.parse_args()
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for data in arguments.data or ["digits"]:
         name = Path(data).name
-        pairs = []
-        for seed in range(arguments.seeds):
-            pairs.append(one_seed(data, arguments.operator, seed))
+        place = name if arguments.scheme == "sharded" else f"{name}, {arguments.scheme}"
+        known = results.get(place, {}) if arguments.more else {}
+        pairs = list(zip(known.get("plain", ()), known.get("compressed", ()), strict=True))
+        for seed in range(len(pairs), len(pairs) + arguments.seeds):
+            pairs.append(one_seed(data, arguments.operator, arguments.scheme, seed))
             print(
                 f"{name} seed {seed}: plain {pairs[-1][0]:.4f}, compressed {pairs[-1][1]:.4f}",
                 flush=True,
             )
-        results[name] = summary(pairs, arguments.operator, EPOCHS.get(name, OTHER_EPOCHS))
+        results[place] = summary(pairs, arguments.operator, EPOCHS.get(name, OTHER_EPOCHS))
         RESULTS.write_text(json.dumps(results, indent=2) + "\n")
-        print(json.dumps(results[name], indent=2), flush=True)
+        print(json.dumps(results[place], indent=2), flush=True)
 
 
-def one_seed(data: str, operator: str, seed: int) -> tuple[float, float]:
+def one_seed(data: str, operator: str, scheme: str, seed: int) -> tuple[float, float]:
     """Test accuracy of plain and of compressed training, from the same start."""
     epochs = str(EPOCHS.get(Path(data).name, OTHER_EPOCHS))
     command = [
         sys.executable, "-m", "fewbits.train", "--workers", str(WORKERS), "--data", data,
         "--epochs", epochs, "--seed", str(seed), "--json", "--operator", "none",
-        "--operator", operator,
+        "--operator", operator, "--scheme", scheme,
     ]  # fmt: skip
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     runs = json.loads(done.stdout)["runs"]
@@ -65,7 +70,9 @@ def summary(pairs: list[tuple[float, float]], operator: str, epochs: int) -> dic
         "plain": [plain for plain, _ in pairs],
         "compressed": [compressed for _, compressed in pairs],
         "mean_difference_points": statistics.mean(differences),
-        "standard_error_points": statistics.stdev(differences) / len(differences) ** 0.5,
+        "standard_error_points": (
+            statistics.stdev(differences) / len(differences) ** 0.5 if len(pairs) > 1 else None
+        ),
     }
 
 

@@ -11,6 +11,7 @@
 #include "dithering.h"
 #include "spherical.h"
 #include "steps.h"
+#include "switch.h"
 
 namespace fewbits {
 namespace {
@@ -262,6 +263,7 @@ constinit const Kernels table = {
     .steps = &avx2_steps,
     .sphere_fill = SphereAvx2::fill,
     .sphere_next = SphereAvx2::next,
+    .switching = &avx2_switch,
     .formats = {format<Float32>, format<Float64>, format<Float16>, format<Bfloat16>},
     .float32_to_float16 = float32_to_float16,
     .float32_to_bfloat16 = float32_to_bfloat16,

@@ -24,7 +24,7 @@ extern "C" {
 
 /* Raised whenever a signature or a structure below changes; the Python loader refuses any other
  * number. */
-#define FEWBITS_ABI 4
+#define FEWBITS_ABI 5
 
 enum fewbits_status {
     FEWBITS_OK = 0,

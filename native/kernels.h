@@ -105,8 +105,9 @@ struct RansDecodeTable;
 struct DitherShape; // dithering.h
 struct DitherRatios;
 
-struct StepKernels; // steps.h
-struct SphereTile;  // spherical.h
+struct StepKernels;   // steps.h
+struct SphereTile;    // spherical.h
+struct SwitchKernels; // switch.h
 
 constexpr size_t kSlack = 8;
 
@@ -161,6 +162,8 @@ struct Kernels {
     void (*sphere_fill)(const int16_t *table, const Stream &stream, SphereTile &tile);
     // The first direction from `from` on whose inner product with a block is above its threshold.
     size_t (*sphere_next)(const SphereTile &tile, const int32_t *block, size_t from);
+
+    const SwitchKernels *switching; // in-network aggregation
 
     std::tuple<FormatKernels<Float32>, FormatKernels<Float64>, FormatKernels<Float16>,
                FormatKernels<Bfloat16>>

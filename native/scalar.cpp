@@ -12,6 +12,7 @@
 #include "select.h"
 #include "spherical.h"
 #include "steps.h"
+#include "switch.h"
 
 namespace fewbits {
 namespace {
@@ -371,6 +372,7 @@ constinit const Kernels scalar_kernels = {
     .steps = &scalar_steps,
     .sphere_fill = SphereScalar::fill,
     .sphere_next = SphereScalar::next,
+    .switching = &scalar_switch,
     .formats = {format<Float32>, format<Float64>, format<Float16>, format<Bfloat16>},
     .float32_to_float16 = cast<Float32, Float16>,
     .float32_to_bfloat16 = cast<Float32, Bfloat16>,

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from fewbits.errors import DecodeError
 
-ABI = 4
+ABI = 5
 SIMD = ("scalar", "avx2")
 
 Bytes = npt.NDArray[np.uint8]

@@ -251,6 +251,7 @@ def nonfinite(
     master: str | None = None,
     dtype: str = "float32",
     cases: Sequence[tuple[float, int | None, int | None]],
+    **options: Any,
 ) -> None:
     """For each case (value, place, rank): a step with that value there, then a healthy step.
 
@@ -259,7 +260,7 @@ def nonfinite(
     world.join()
     count = 1001
     net = DistributedDataParallel(Direct([count], [dtype]))
-    state = attach(net, worker=worker, master=master, scheme=scheme, nonfinite=policy)
+    state = attach(net, worker=worker, master=master, scheme=scheme, nonfinite=policy, **options)
     seen = world.result["seen"] = []
     for value, place, rank in cases:
         for sick in (True, False):

@@ -283,3 +283,18 @@ def test_loss_without_netem_needs_nft(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(tools.SpecError, match="needs nft"), Network(2, Link(None, 0.0, 0.1)):
         pass
     assert not namespaces(os.getpid())
+
+
+@needs_links
+@pytest.mark.soak
+def test_a_switch_in_the_middle_survives_lost_packets() -> None:
+    code, out, err = run(
+        "--ranks", 3, "--rate", "200Mbit", "--loss", "1%", "--params", "5e5", "--repeats", 2,
+        "--contender", "natural@switch", "--json",
+    )  # fmt: skip
+    assert code == 0, err
+    (found,) = json.loads(out)["settings"]
+    own = contender(found, "natural@switch")
+    assert own["replicas_agree"]
+    plain = contender(found, "none")
+    assert own["interface_bytes"]["mean"] < 0.35 * plain["interface_bytes"]["mean"]

@@ -10,7 +10,18 @@ from collections.abc import Sequence
 from io import TextIOWrapper
 
 import fewbits
-from fewbits.cli import bench, bounds, compress, decompress, inspect, lab, operators, plan, train
+from fewbits.cli import (
+    bench,
+    bounds,
+    compress,
+    decompress,
+    inspect,
+    lab,
+    operators,
+    plan,
+    switch,
+    train,
+)
 from fewbits.cli.console import Parser, say
 from fewbits.errors import FewbitsError, SaturationWarning
 
@@ -89,7 +100,18 @@ def _parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"fewbits {fewbits.__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for module in (train, compress, decompress, inspect, operators, plan, bounds, lab, bench):
+    for module in (
+        train,
+        compress,
+        decompress,
+        inspect,
+        operators,
+        plan,
+        bounds,
+        lab,
+        bench,
+        switch,
+    ):
         module.register(commands)
     return parser
 

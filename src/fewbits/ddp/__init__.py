@@ -18,5 +18,6 @@ except ModuleNotFoundError as error:
 from fewbits.ddp.compression import Compression
 from fewbits.ddp.entry import attach, hook
 from fewbits.exchange.report import Report
+from fewbits.exchange.switching import Aggregators
 
-__all__ = ["Compression", "Report", "attach", "hook"]
+__all__ = ["Aggregators", "Compression", "Report", "attach", "hook"]

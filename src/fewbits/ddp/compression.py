@@ -10,12 +10,14 @@ from torch.distributed import GradBucket  # type: ignore[attr-defined]
 from fewbits import presets
 from fewbits.core.operator import Operator
 from fewbits.ddp import buckets
+from fewbits.errors import SpecError
 from fewbits.exchange.auto import AUTO, Auto, Figures
 from fewbits.exchange.factory import Factory
 from fewbits.exchange.jobs import Job
 from fewbits.exchange.options import Options
 from fewbits.exchange.reducer import Reducer
 from fewbits.exchange.stepwise import Stepwise
+from fewbits.exchange.switching import Aggregators
 from fewbits.feedback import Feedback
 from fewbits.links.torch_comm import TorchComm
 from fewbits.policy import Policy
@@ -37,6 +39,7 @@ class Compression(Stepwise):
         *,
         feedback: str | Feedback | None = None,
         scheme: str = "sharded",
+        aggregators: Sequence[str] | Aggregators = (),
         policy: Policy | Mapping[str, str | Operator] | None = None,
         nonfinite: NonFinite = "propagate",
         seed: int = 0,
@@ -49,7 +52,7 @@ class Compression(Stepwise):
         self._auto: Auto | None = None
         self._allow_bias = allow_bias
         self._latency, self._before = 0.0, (0.0, 0.0, 0)
-        options = Options(scheme, policy, nonfinite, seed, timeout, threads)
+        options = Options(scheme, policy, nonfinite, seed, timeout, threads, aggregators)
         super().__init__(
             worker, master, feedback, options, names=names, process_group=process_group
         )
@@ -64,6 +67,8 @@ class Compression(Stepwise):
         if worker != AUTO:
             return super()._first_reducer(factory, worker, master, feedback)
         presets.refuse_others(AUTO, master=master, feedback=feedback)
+        if self._switching is not None:
+            raise SpecError("auto tries several operators, a switch adds one: use natural")
         self._auto = Auto(factory.candidates(allow_bias=self._allow_bias))
         return self._auto.reducer
 

@@ -1,6 +1,6 @@
 """Compression of a DDP model's gradients in one line."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch.distributed import GradBucket  # type: ignore[attr-defined]
@@ -9,6 +9,7 @@ from torch.nn.parallel import DistributedDataParallel
 from fewbits.core.operator import Operator
 from fewbits.ddp.compression import Compression
 from fewbits.errors import SpecError
+from fewbits.exchange.switching import Aggregators
 from fewbits.feedback import Feedback
 from fewbits.policy import Policy
 from fewbits.schemes.reduction import NonFinite
@@ -26,6 +27,7 @@ def attach(
     *,
     feedback: str | Feedback | None = None,
     scheme: str = "sharded",
+    aggregators: Sequence[str] | Aggregators = (),
     policy: Policy | Mapping[str, str | Operator] | None = None,
     nonfinite: NonFinite = "propagate",
     seed: int = 0,
@@ -43,7 +45,8 @@ def attach(
     an operator and its feedback in one word; `"auto"` measures in the first steps whether plain
     all-reduce, bfloat16, `natural` or `natural:coder=rans` is fastest on this link, with
     `allow_bias` also `tiny`, and goes on with that. `scheme` is `sharded` (every rank averages a
-    share), `star` (rank 0 does) or `gather` (everyone does). `policy` says which tensors are
+    share), `star` (rank 0 does), `gather` (everyone does) or `switch` (`aggregators` do, programs
+    `fewbits switch` at these addresses, which add integers only). `policy` says which tensors are
     compressed: patterns of names, `{"head.*": "exact"}`, or a function of name and shape; by
     default one-dimensional and small tensors go exact. `nonfinite`: `propagate` NaN and infinity,
     `skip` the step on all ranks (gradients are zeroed and `skipped` is True), or `raise` on all
@@ -57,6 +60,7 @@ def attach(
         master,
         feedback=feedback,
         scheme=scheme,
+        aggregators=aggregators,
         policy=policy,
         nonfinite=nonfinite,
         seed=seed,

@@ -18,6 +18,7 @@ from fewbits.exchange.plan import Names, Planner
 from fewbits.exchange.reducer import Reducer
 from fewbits.exchange.report import Report
 from fewbits.exchange.state import State
+from fewbits.exchange.switching import Switching
 from fewbits.feedback import Feedback
 from fewbits.links.torch_comm import TorchComm
 from fewbits.schemes import header
@@ -64,7 +65,9 @@ class Exchange:
         self._steps = self._nonfinite_steps = self._skipped_steps = 0
         self.skipped = False
         rules, known = defaults.policy(options.policy), Names.of(names)
-        factory = Factory(self.scheme, self.threads, self.seed, rules, known, self.progress)
+        self._switching = Switching.of(self.scheme, options.aggregators)
+        own = rules, known, self.progress, self._switching
+        factory = Factory(self.scheme, self.threads, self.seed, *own)
         self._reducer: Reducer = self._first_reducer(factory, worker, master, feedback)
 
     def _first_reducer(
@@ -157,6 +160,8 @@ class Exchange:
             "compressed_elements": planner.elements() - sum(exact.values()),
             "exact": exact,
             "saturated": spent.saturated,
+            "below_span": spent.below_span,
+            "resent": spent.resent,
             "nonfinite_steps": self._nonfinite_steps,
             "skipped_steps": self._skipped_steps,
             "feedback": self.loop.method.spec if self.loop else None,
@@ -284,7 +289,7 @@ class Exchange:
         given = "\n".join(map(names, names.given))  # not those that the order of jobs gave
         return (
             f"worker={worker} master={master} scheme={self.scheme} "
-            f"feedback={self.loop.method if self.loop else None} "
+            f"feedback={self.loop.method if self.loop else None} {self._switching or ''}"
             f"seed={self.seed} nonfinite={self.progress.nonfinite} "
             f"names={blake2b(given.encode(), digest_size=4).hexdigest()}"
         )

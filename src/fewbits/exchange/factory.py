@@ -8,6 +8,7 @@ from fewbits.exchange import defaults
 from fewbits.exchange.auto import NONE
 from fewbits.exchange.plan import Names, Planner
 from fewbits.exchange.reducer import Compressed, Plain, Reducer
+from fewbits.exchange.switching import Switching
 from fewbits.feedback import Feedback, feedback
 from fewbits.feedback.store import Store
 from fewbits.operators.identity import Identity
@@ -29,6 +30,7 @@ class Factory:
     policy: Policy
     names: Names
     progress: Progress
+    switching: Switching | None = None
 
     def compressed(
         self,
@@ -47,8 +49,11 @@ class Factory:
             for each in (there, back):
                 loop.method.rule(each, CHUNK)
         planner = Planner(there, back, self.policy, self.names, loop is not None)
+        if self.switching is not None:
+            self.switching.check(there, back, loop)
         rng = Rng.from_seed(self.seed)
-        return Compressed(planner, loop, self.progress, self.scheme, self.threads, rng)
+        own = self.scheme, self.threads, rng, self.switching
+        return Compressed(planner, loop, self.progress, *own)
 
     def candidates(self, *, allow_bias: bool) -> dict[str, Reducer]:
         """What `auto` chooses from, those that lose least first."""

@@ -1,12 +1,13 @@
 """What every adapter takes beside operators and feedback, checked once."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fewbits.core.operator import Operator
 from fewbits.errors import SpecError
 from fewbits.exchange.reducer import SCHEMES
+from fewbits.exchange.switching import Aggregators
 from fewbits.policy import Policy
 from fewbits.schemes.reduction import NonFinite
 
@@ -21,6 +22,7 @@ class Options:
     seed: int
     timeout: float
     threads: int
+    aggregators: Sequence[str] | Aggregators = ()
 
     def __post_init__(self) -> None:
         if self.scheme not in SCHEMES:

@@ -1,7 +1,7 @@
 """The mean of jobs over all ranks: compressed in overlapping pieces, or by plain all-reduce."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from fewbits.core import vector
 from fewbits.exchange import jobs
 from fewbits.exchange.jobs import Job
 from fewbits.exchange.plan import Planner, cut
+from fewbits.exchange.switching import SWITCH, Switching
 from fewbits.links.torch_comm import TorchComm
 from fewbits.rng import Rng
 from fewbits.schemes.correction import Loop
@@ -20,12 +21,18 @@ from fewbits.schemes.overlap import Overlap
 from fewbits.schemes.owned import Sharded, Star
 from fewbits.schemes.promises import Promises
 from fewbits.schemes.reduction import Progress, Reduction, give_up
+from fewbits.schemes.switched import Switched
 from fewbits.schemes.units import total_format
 
 Pieces = Sequence[tuple[slice, Reduction]]
 """Parts of a job that are reduced one after the other."""
 
-SCHEMES: dict[str, type[Reduction]] = {"sharded": Sharded, "star": Star, "gather": Gather}
+SCHEMES: dict[str, Callable[..., Reduction]] = {
+    "sharded": Sharded,
+    "star": Star,
+    "gather": Gather,
+    SWITCH: Switched,
+}
 
 
 class Reducer(ABC):
@@ -74,12 +81,20 @@ class Compressed(Reducer):
         scheme: str,
         threads: int,
         rng: Rng,
+        switching: Switching | None = None,
     ) -> None:
         super().__init__(planner, loop, progress)
         self._scheme, self._threads, self._rng = SCHEMES[scheme], threads, rng
+        self._switching = switching
         self._known: dict[int, tuple[Any, Pieces]] = {}
         self._overlap = Overlap()
         self._abandoned: list[Overlap] = []  # other ranks may still write to their buffers
+
+    def prepare(self, comm: TorchComm) -> None:
+        """Get ready for a group, and join its aggregators."""
+        super().prepare(comm)
+        if self._switching is not None and comm.size > 1:
+            self._scheme = partial(Switched, **self._switching.join(comm))
 
     def start(self, job: Job, comm: TorchComm) -> None:
         """Begin the reduction of a job, piece by piece, and go on with those before it."""
@@ -121,6 +136,8 @@ class Compressed(Reducer):
             self._abandoned.append(self._overlap)
         self._overlap = Overlap()
         self._known.clear()
+        if self._switching is not None:
+            self._switching.leave()
 
     def _pieces(self, job: Job, values: vector.Vector, comm: TorchComm) -> Pieces:
         """The job's buffers and tables, made anew when DDP rebuilds its buckets."""

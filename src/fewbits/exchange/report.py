@@ -30,6 +30,8 @@ class Report:
     compressed_elements: int
     exact: dict[str, int] = field(default_factory=dict)
     saturated: int = 0
+    below_span: int = 0
+    resent: int = 0
     nonfinite_steps: int = 0
     skipped_steps: int = 0
     feedback: str | None = None
@@ -78,6 +80,9 @@ class Report:
             lines.append(f"feedback    {self.feedback}, {self.memory_bytes / 1e6:,.2f} MB memories")
         if self.saturated:
             lines.append(f"saturated   {self.saturated:,} values")
+        if self.below_span or self.resent:
+            below = f"{self.below_span:,} values below the span"
+            lines.append(f"switch      {below}, {self.resent:,} packets sent again")
         if self.nonfinite_steps:
             sick = f"{self.nonfinite_steps} {self.STEP}s, {self.skipped_steps} of them skipped"
             lines.append(f"not finite  {sick}")

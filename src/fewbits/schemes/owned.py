@@ -9,7 +9,7 @@ the workers divide by $n$. With feedback the master divides, so that its memory 
 $n$.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy.typing as npt
@@ -32,6 +32,10 @@ class ToOwners(Reduction):
         """The rank that owns a unit, which is `number` in the batch."""
         raise NotImplementedError
 
+    def between_ranks(self, units: Sequence[Unit]) -> Sequence[Unit]:
+        """Those units that go from rank to rank."""
+        return units
+
     def __init__(
         self,
         units: Sequence[Unit],
@@ -43,7 +47,7 @@ class ToOwners(Reduction):
         super().__init__(units, format, comm, threads, loop)
         rank, size = comm.rank, comm.size
         owned: list[list[Unit]] = [[] for _ in range(size)]
-        for number, unit in enumerate(units):
+        for number, unit in enumerate(self.between_ranks(units)):
             owned[self.owner(number, unit)].append(unit)
         self.owned, wide = owned, self.totals_format
         self.outgoing_1 = [Payload(own, "worker", format) for own in owned]
@@ -82,6 +86,14 @@ class Owned(ToOwners):
         if self._correction is not None:
             self._correction.bind(self._encode, self._return)
 
+    def encode(self, values: npt.NDArray[Any], rng: Rng, progress: Progress) -> Tally:
+        """Encode this rank's values for the first hop."""
+        return self.send(self._encode, self._correction, values, rng, progress)
+
+    def between_hops(self, rng: Rng, progress: Progress) -> Iterator[None]:
+        """What else is done when the first hop's headers are agreed on; may pause."""
+        yield from ()
+
     def hops(self, values: npt.NDArray[Any], rng: Rng, progress: Progress) -> Hops:
         """Both hops, then the mean in place."""
         batch = progress.next_batch()
@@ -91,11 +103,12 @@ class Owned(ToOwners):
         yield from self.hop(
             batch,
             Phase.FIRST_HOP,
-            lambda: self.send(self._encode, self._correction, values, private, progress),
+            lambda: self.encode(values, private, progress),
             (self.outgoing_1, self.incoming_1),
             lambda: [self.outgoing_2.expected] * self.comm.size,
             progress,
         )
+        yield from self.between_hops(common, progress)
         yield from self.hop(
             batch,
             Phase.SECOND_HOP,

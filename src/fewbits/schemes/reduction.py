@@ -47,6 +47,8 @@ class Spent:
     wire_seconds: float = 0.0
     saturated: int = 0
     nonfinite: int = 0
+    below_span: int = 0  # values other than 0 that are smaller than what a switch can add
+    resent: int = 0  # packets to aggregators
 
     @contextmanager
     def codec(self) -> Iterator[None]:

@@ -2,14 +2,20 @@
 
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fewbits.errors import PeerError, SpecError
+from fewbits.links.aggregator import Address, Aggregator, Setup
 from fewbits.train import launcher, results, table, verdict
 from fewbits.train.extras import check_installed
 from fewbits.train.progress import Progress
-from fewbits.train.settings import Settings
+from fewbits.train.references import is_reference
+from fewbits.train.settings import SWITCH, Settings
 
 Document = dict[str, Any]
 
@@ -66,8 +72,26 @@ def check_report(path: str | None) -> None:
 
 def _launch(settings: Settings, spec: str) -> dict[str, Any]:
     progress = Progress(spec)
-    command = [sys.executable, "-m", "fewbits.train", "--events", *settings.arguments(spec)]
     try:
-        return launcher.launch(command, settings.workers, progress.show)
+        with _aggregators(settings, spec) as own:
+            command = [sys.executable, "-m", "fewbits.train", "--events", *own.arguments(spec)]
+            return launcher.launch(command, settings.workers, progress.show)
     finally:
         progress.close()
+
+
+@contextmanager
+def _aggregators(settings: Settings, spec: str) -> Iterator[Settings]:
+    """The settings with an aggregator of this machine, if they need one and name none."""
+    needs = settings.scheme == SWITCH and settings.workers > 1 and not is_reference(spec)
+    if settings.aggregator or not needs:
+        yield settings
+        return
+    with Aggregator(Address("127.0.0.1", 0), Setup(settings.workers)) as own:
+        thread = threading.Thread(target=own.serve, name="fewbits-aggregator", daemon=True)
+        thread.start()
+        try:
+            yield replace(settings, aggregator=(str(own.address),))
+        finally:
+            own.stop()
+            thread.join()

@@ -108,6 +108,7 @@ def _ours(
             settings.master,
             feedback=settings.feedback,
             scheme=settings.scheme,
+            aggregators=settings.aggregator,
             seed=settings.seed,
             threads=settings.threads,
         )

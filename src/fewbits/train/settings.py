@@ -9,15 +9,18 @@ from typing import Any
 from fewbits import presets, registry
 from fewbits.errors import SpecError
 from fewbits.feedback import feedback
+from fewbits.links.aggregator import Address
 from fewbits.outer import outer
+from fewbits.schemes import switched
 from fewbits.schemes.payload import CHUNK
 from fewbits.train import formats
 from fewbits.train.references import NONE, is_reference
 
 OPERATORS = ("none", "fp16-hook", "natural")
+SWITCH = "switch"
+SCHEMES = ("sharded", "star", "gather", SWITCH)
 LOCAL_OPERATORS = ("none", "natural", "natural:coder=rans")
 SGD = "sgd"
-SCHEMES = ("sharded", "star", "gather")
 AUTO = "auto"
 CHECKPOINT = "checkpoint.safetensors"
 MODELS = ("cnn", "resnet", "gpt")
@@ -34,6 +37,7 @@ class Settings:
     master: str | None
     feedback: str | None
     scheme: str
+    aggregator: tuple[str, ...]
     local_steps: int | None
     outer: str | None
     workers: int
@@ -51,9 +55,10 @@ class Settings:
     def arguments(self, *operators: str) -> list[str]:
         """The command line that gives these settings, for `operators` if any are named."""
         line = [word for spec in operators or self.operators for word in ("--operator", spec)]
+        line += [word for address in self.aggregator for word in ("--aggregator", address)]
         for name in self.__slots__:
             value = getattr(self, name)
-            if name in ("operators", "resume") or value is None:
+            if name in ("operators", "aggregator", "resume") or value is None:
                 continue
             line += ["--" + name.replace("_", "-"), str(value)]
         return [*line, "--resume"] if self.resume else line
@@ -87,6 +92,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--feedback", metavar="METHOD", help="memory of what operators lose: ef14, "
         "ef14:momentum=0.9, ef21, diana or ef-bv (default: none)")  # fmt: skip
     add("--scheme", choices=SCHEMES, default="sharded", help="default: sharded")
+    add("--aggregator", action="append", metavar="HOST:PORT", help="repeatable; a running "
+        "`fewbits switch` for --scheme switch (default: one on this machine)")  # fmt: skip
     add("--local-steps", type=int, metavar="H", help="train alone for H steps, then exchange what "
         "has changed (default: exchange gradients in every step)")  # fmt: skip
     add("--outer", metavar="RULE", help="what becomes of the mean change: sgd averages, nesterov "
@@ -116,6 +123,7 @@ def from_options(options: argparse.Namespace, *, workers: int | None = None) -> 
         master=options.master,
         feedback=options.feedback,
         scheme=options.scheme,
+        aggregator=tuple(options.aggregator or ()),
         local_steps=options.local_steps,
         outer=options.outer or (SGD if options.local_steps is not None else None),
         workers=options.workers if workers is None else workers,
@@ -166,6 +174,7 @@ def _check_choices(settings: Settings, kind: str) -> None:
     if settings.master is not None:
         registry.operator(settings.master)
     _check_feedback(settings)
+    _check_switch(settings)
     _check_rounds(settings)
     if settings.resume and settings.checkpoint is None:
         raise SpecError("--resume needs --checkpoint DIR")
@@ -185,6 +194,24 @@ def _check_feedback(settings: Settings) -> None:
     for spec in [*ours, *([settings.master] if settings.master else [])]:
         if spec not in presets.PRESETS and spec != AUTO:
             method.rule(registry.operator(spec), CHUNK)
+
+
+def _check_switch(settings: Settings) -> None:
+    for address in settings.aggregator:
+        Address.of(address)
+    if settings.scheme != SWITCH:
+        if settings.aggregator:
+            raise SpecError("--aggregator needs --scheme switch")
+        return
+    if settings.feedback is not None or settings.master is not None:
+        raise SpecError("--scheme switch has no --feedback and no --master: aggregators round sums")
+    if settings.local_steps is not None:
+        raise SpecError("--scheme switch sums gradients of every step: leave --local-steps out")
+    for spec in settings.operators:
+        if spec in presets.PRESETS or spec == AUTO:
+            raise SpecError(f"--scheme switch takes natural, not {spec}")
+        if not is_reference(spec):
+            switched.check(registry.operator(spec))
 
 
 def _check_rounds(settings: Settings) -> None:

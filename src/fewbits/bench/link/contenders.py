@@ -15,7 +15,7 @@ from torch.distributed.algorithms.ddp_comm_hooks import (
 from torch.nn.parallel import DistributedDataParallel
 
 import fewbits.ddp
-from fewbits.bench.link import names
+from fewbits.bench.link import names, switch
 from fewbits.ddp import Compression
 from fewbits.train import references
 
@@ -91,7 +91,9 @@ def wrap(
         warnings.simplefilter("always")
         # A biased operator's answers would be natural by default: a cast casts both ways.
         master = name if name in names.CASTS else None
-        compression = fewbits.ddp.attach(model, name, master, timeout=timeout)
+        more = switch.options() if names.is_switched(name) else {}
+        spec = name.removesuffix(names.SWITCHED)
+        compression = fewbits.ddp.attach(model, spec, master, timeout=timeout, **more)
     return model, compression, [str(warning.message) for warning in caught]
 
 

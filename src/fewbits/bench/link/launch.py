@@ -9,10 +9,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from fewbits.bench.link import rank
+from fewbits.bench.link import names, rank, switch
 from fewbits.bench.link.network import INTERFACE, Network, end, undisturbed
 from fewbits.bench.link.setting import Setting
 from fewbits.errors import PeerError, SpecError
@@ -35,7 +36,11 @@ def launch(
     network: Network, setting: Setting, contenders: Sequence[str], tick: Callable[[], None]
 ) -> list[Event]:
     """Every rank's result; `tick` is called at each step. No process outlives the call."""
-    with tempfile.TemporaryDirectory(prefix="fewbits-link-") as folder:
+    switched = any(map(names.is_switched, contenders))
+    with (
+        tempfile.TemporaryDirectory(prefix="fewbits-link-") as folder,
+        switch.serving(network, setting.ranks) if switched else nullcontext(),
+    ):
         started: list[_Rank] = []
         try:
             for number in range(setting.ranks):

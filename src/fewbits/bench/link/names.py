@@ -6,6 +6,7 @@ from fewbits.errors import SpecError
 from fewbits.train import references
 
 COMPUTE, AUTO = "compute", "auto"
+SWITCHED = "@switch"  # after a spec: on an aggregator in the middle of the network
 QUANTIZATION = "quantization-hook"
 PLAIN, HOOK, CHAINED, OURS, SILENT = "plain", "torch", "torch, one bucket", "fewbits", "silent"
 CASTS = (references.FP16, "bfloat16", "float16")
@@ -41,6 +42,11 @@ def kind(name: str) -> str:
 def has_codec(name: str) -> bool:
     """Whether it always uses the same operator of ours."""
     return kind(name) == OURS and name != AUTO
+
+
+def is_switched(name: str) -> bool:
+    """Whether a contender needs an aggregator."""
+    return name.endswith(SWITCHED)
 
 
 def chosen(names: Sequence[str]) -> list[str]:

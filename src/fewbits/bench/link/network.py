@@ -30,6 +30,7 @@ from fewbits.bench.link.setting import Link
 from fewbits.errors import SpecError
 
 INTERFACE = "veth0"
+_BRIDGE = "bridge"
 _BURST = 128_000  # bytes that may leave at once: twice the largest unsegmented packet
 _BURST_SECONDS = 1e-3  # or as many as a timer that fires late must make up for
 _QUEUE = "50ms"  # of packets that wait for a link before some are dropped
@@ -73,6 +74,11 @@ class Network:
         """The name of a rank's namespace."""
         return f"{self._prefix}-{rank}"
 
+    @property
+    def hub(self) -> str:
+        """The name of the namespace that joins the ranks."""
+        return self._hub
+
     def __enter__(self) -> "Network":
         try:
             self._lay()
@@ -102,7 +108,7 @@ class Network:
     def _lay(self) -> None:
         self._add(self._hub)
         if not self._needs_relay:
-            self._add_bridge("bridge")
+            self._add_bridge(_BRIDGE)
         for rank in range(self.ranks):
             own, port = self.namespace(rank), f"port{rank + 1}"
             self._add(own)
@@ -112,7 +118,7 @@ class Network:
             )  # fmt: skip
             tools.run("ip", "-n", own, "address", "add", f"10.77.0.{rank + 1}/24", "dev", INTERFACE)
             if not self._needs_relay:
-                tools.run("ip", "-n", self._hub, "link", "set", port, "master", "bridge")
+                tools.run("ip", "-n", self._hub, "link", "set", port, "master", _BRIDGE)
             tools.run("ip", "-n", self._hub, "link", "set", port, "up")
             tools.run("ip", "-n", own, "link", "set", INTERFACE, "up")
 
@@ -165,13 +171,21 @@ class Network:
         )  # fmt: skip
         return "parent", "1:1"
 
-    def _lose(self, namespace: str) -> None:
+    def add_to_hub(self, address: str) -> None:
+        """Give the bridge an address, for a program in its namespace that all ranks can reach."""
+        if self._needs_relay:
+            raise SpecError("a switch in the middle needs links without latency, or netem")
+        tools.run("ip", "-n", self._hub, "address", "add", f"{address}/24", "dev", _BRIDGE)
+        if self.shaping.loss == "nftables":
+            self._lose(self._hub, _BRIDGE)
+
+    def _lose(self, namespace: str, device: str = INTERFACE) -> None:
         tools.check_installed("nft")
         units = round(self.link.loss * _LOSS_UNITS)
         rules = (
             "add table inet fewbits; "
             "add chain inet fewbits arriving { type filter hook input priority 0; }; "
-            f"add rule inet fewbits arriving iifname {INTERFACE} "
+            f'add rule inet fewbits arriving iifname "{device}" '
             f"numgen random mod {_LOSS_UNITS} < {units} drop"
         )
         tools.run("ip", "netns", "exec", namespace, "nft", rules)

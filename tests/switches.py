@@ -1,0 +1,178 @@
+"""Aggregators in threads, and a relay between them and their workers that injects faults."""
+
+import random
+import select
+import socket
+import struct
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import numpy as np
+
+from fewbits import Rng, _native, _native_switch
+from fewbits.links.aggregator import Address, Aggregator, Setup, new_job
+from fewbits.links.switch import SwitchWorker
+
+HOST = "127.0.0.1"
+
+
+@contextmanager
+def serving(setup: Setup, at: Address = Address(HOST, 0)) -> Iterator[Aggregator]:  # noqa: B008
+    """An aggregator that answers until the end of the block."""
+    with Aggregator(at, setup) as own:
+        thread = threading.Thread(target=own.serve)
+        thread.start()
+        try:
+            yield own
+        finally:
+            own.stop()
+            thread.join()
+
+
+class Relay:
+    """Passes packets on, but loses, doubles and delays some of them, by a fixed seed."""
+
+    def __init__(self, target: Address, seed: int, share: float) -> None:
+        self.lost = self.doubled = self.delayed = 0
+        self._target, self._share, self._random = target, share, random.Random(seed)
+        self._front = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._front.bind((HOST, 0))
+        self._backs: dict[Address, socket.socket] = {}
+        self._held: list[tuple[socket.socket, bytes, Address]] = []
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    @property
+    def address(self) -> Address:
+        """Where workers believe the aggregator to be."""
+        return Address(*self._front.getsockname())
+
+    def close(self) -> None:
+        """Stop passing on."""
+        self._end.set()
+        self._thread.join()
+        for own in (self._front, *self._backs.values()):
+            own.close()
+
+    def _run(self) -> None:
+        while not self._end.is_set():
+            ready, _, _ = select.select([self._front, *self._backs.values()], [], [], 0.01)
+            if not ready:
+                self._release()
+            for own in ready:
+                try:
+                    data, sender = own.recvfrom(65536)
+                except ConnectionError:
+                    continue
+                if own is self._front:
+                    back = self._backs.get(sender)
+                    if back is None:
+                        back = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+                        self._backs[sender] = back
+                    self._pass(back, data, self._target)
+                else:
+                    worker = next(w for w, back in self._backs.items() if back is own)
+                    self._pass(self._front, data, worker)
+
+    def _pass(self, through: socket.socket, data: bytes, to: Address) -> None:
+        chance = self._random.random()
+        if chance < self._share:
+            self.lost += 1
+            return
+        if chance < 2 * self._share:
+            self.delayed += 1
+            self._held.append((through, data, to))
+            return
+        through.sendto(data, to)
+        if chance < 3 * self._share:
+            self.doubled += 1
+            through.sendto(data, to)
+        if len(self._held) > 3:
+            self._release()
+
+    def _release(self) -> None:
+        """Send what was held back, the last first."""
+        while self._held:
+            through, data, to = self._held.pop()
+            through.sendto(data, to)
+
+
+def table(size: int, chunk: int, key: bytes) -> np.ndarray:
+    """The chunks of one unit."""
+    chunks = np.zeros(-(-size // chunk), _native_switch.CHUNK)
+    chunks["offset"] = chunks["first"] = np.arange(0, size, chunk)
+    chunks["count"] = np.minimum(chunk, size - chunks["offset"].astype(np.int64))
+    chunks["key"] = np.void(key)
+    return chunks
+
+
+def codes_of(worker: int, batch: int, size: int) -> np.ndarray:
+    """Some codes of a worker."""
+    source = np.random.default_rng((worker, batch))
+    codes = source.integers(0, 50, size)
+    return (codes + 128 * (source.integers(0, 2, size) * (codes > 0))).astype(np.uint8)
+
+
+def exchanged(
+    aggregators: Sequence[Address],
+    workers: int,
+    sizes: Sequence[int],
+    chunk: int,
+    timeout: float = 20.0,
+) -> list[list[bytes]]:
+    """What each worker receives, batch by batch."""
+    job = new_job()
+
+    def run(worker: int) -> list[bytes]:
+        own = SwitchWorker(
+            aggregators, job, worker=worker, workers=workers, chunk=chunk, timeout=timeout
+        )
+        try:
+            own.join()
+            found = []
+            for batch, size in enumerate(sizes):
+                key = Rng.from_seed(batch).key
+                sums = np.zeros(size, np.uint8)
+                chunks = table(size, chunk, key)
+                own.start(chunks, codes_of(worker, batch, size), sums).result()
+                found.append(sums.tobytes())
+            together.wait()  # whoever leaves ends the job for all
+            return found
+        finally:
+            own.close()
+
+    together = threading.Barrier(workers, timeout=timeout)
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(run, range(workers)))
+
+
+def packet(
+    kind: int,
+    *,
+    job: int = 77,
+    worker: int = 0,
+    workers: int = 2,
+    slot: int = 0,
+    round: int = 0,
+    codes: bytes = b"",
+    count: int | None = None,
+    flags: int = 0,
+    key: bytes = bytes(16),
+    first: int = 0,
+) -> bytes:
+    """A packet of any content with a right checksum."""
+    body = struct.pack(
+        "<4sBBHQHHIQ16sQI", b"fwbs", 1, kind, flags, job, workers, worker, slot, round, key, first,
+        len(codes) if count is None else count,
+    )  # fmt: skip
+    return sealed(body + bytes(4) + codes)
+
+
+def sealed(data: bytes) -> bytes:
+    """The packet with its checksum put right."""
+    crc = _native.crc32c(np.frombuffer(data[:60], np.uint8))
+    crc = _native.crc32c(np.frombuffer(data[64:], np.uint8), crc)
+    return data[:60] + struct.pack("<I", crc) + data[64:]
