@@ -24,7 +24,7 @@ extern "C" {
 
 /* Raised whenever a signature or a structure below changes; the Python loader refuses any other
  * number. */
-#define FEWBITS_ABI 3
+#define FEWBITS_ABI 4
 
 enum fewbits_status {
     FEWBITS_OK = 0,
@@ -206,9 +206,14 @@ enum fewbits_kind {
     FEWBITS_NATURAL = 1,
     FEWBITS_CAST = 2, /* option: the section's fewbits_dtype; section: values */
     /* Steps of a sum, for accumulate only, so that a total stays in the cache while it grows. */
-    FEWBITS_CLEAR = 3, /* totals = 0; no section */
-    FEWBITS_DIVIDE = 4 /* totals /= first; no section */
+    FEWBITS_CLEAR = 3,  /* totals = 0; no section */
+    FEWBITS_DIVIDE = 4, /* totals /= first; no section */
+    /* values = factors[0] * x + factors[1] * y, each operation rounded to the values' format, which
+     * is float32 or float64, as the factors are; sections: x, y, either of which may be `values` */
+    FEWBITS_COMBINE = 5
 };
+
+#define FEWBITS_MAX_KEPT 8192
 
 enum fewbits_coder { FEWBITS_PACKED = 0, FEWBITS_CODED = 2 };
 
@@ -217,13 +222,20 @@ typedef struct fewbits_unit {
     uint8_t dtype; /* of the values */
     uint8_t option;
     uint8_t encodes; /* 1, for accumulate only: encode the values that earlier rows have summed */
-    uint8_t reserved[4];
+    uint8_t decodes; /* 1, for accumulate only: decode what earlier rows have encoded */
+    uint8_t remains; /* 1, if `kept`: encoding float32 or float64 leaves values - decoded there */
+    uint8_t reserved[2];
     void *values;    /* read by encode, written by decode, added to by accumulate */
     uint64_t count;  /* elements */
     uint64_t first;  /* index of values[0] in the random stream */
     uint32_t key[4]; /* the random stream, for encoders that draw */
-    uint8_t *sections[2];
-    uint64_t sizes[2];
+    /* If not 0, only so many values of the largest magnitude are encoded, of equal ones the first,
+     * and all others decode to 0: the section of their places, as fewbits_places_encode writes it,
+     * is before the kind's own. At most FEWBITS_MAX_KEPT and half of the count. */
+    uint64_t kept;
+    double factors[2];
+    uint8_t *sections[3];
+    uint64_t sizes[3];
     fewbits_tally tally; /* written by every call */
 } fewbits_unit;
 
@@ -239,7 +251,7 @@ FEWBITS_API int fewbits_select(const void *values, int dtype, size_t count, uint
                                size_t k, uint64_t *nonfinite);
 /* `n` ascending places below `d` (1 <= n < d <= 2^32) as the gaps between them, range coded: fills
  * `size` bytes, which src/fewbits/coding/subsets.py computes. Decode reads as many places as it is
- * asked for, and leaves it to the caller to compare with what encode writes. */
+ * asked for, and refuses bytes that encode does not write. */
 FEWBITS_API int fewbits_places_encode(const uint32_t *places, size_t n, uint64_t d, uint8_t *out,
                                       size_t size);
 FEWBITS_API int fewbits_places_decode(const uint8_t *data, size_t size, uint64_t d,

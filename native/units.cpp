@@ -5,29 +5,13 @@
 #include <bit>
 
 #include "coded.h"
-#include "kernels.h"
+#include "rows.h"
 
 static_assert(std::endian::native == std::endian::little,
               "the kernels store words as the wire wants them");
 
 namespace fewbits {
 namespace {
-
-// Calls `use` with a value of the format's type; BAD_ARGUMENT for an unknown dtype.
-template <class Use> int with_format(int dtype, Use use) {
-    switch (dtype) {
-    case FEWBITS_FLOAT32:
-        return use(Float32{});
-    case FEWBITS_FLOAT64:
-        return use(Float64{});
-    case FEWBITS_FLOAT16:
-        return use(Float16{});
-    case FEWBITS_BFLOAT16:
-        return use(Bfloat16{});
-    default:
-        return FEWBITS_BAD_ARGUMENT;
-    }
-}
 
 size_t item_size(int dtype) {
     return dtype == FEWBITS_FLOAT64 ? 8 : dtype == FEWBITS_FLOAT32 ? 4 : 2;
@@ -62,15 +46,13 @@ int cast(int from, const void *values, int to, void *result, size_t count, fewbi
 // Sections whose sizes are those of the unit's layout.
 bool fits(const fewbits_unit &unit, int widths_first, int widths_second) {
     return unit.count <= SIZE_MAX / 16 && unit.sizes[0] == packed_size(unit.count, widths_first) &&
-           unit.sizes[1] == packed_size(unit.count, widths_second);
+           unit.sizes[1] == packed_size(unit.count, widths_second) && unit.sizes[2] == 0;
 }
 
 bool ends_with_zeros(ConstBytes plane, size_t count, int width) {
     const size_t used = count * static_cast<size_t>(width) % 8;
     return used == 0 || (plane.back() >> used) == 0;
 }
-
-enum class Direction { encode, decode, accumulate };
 
 // ---- natural compression with coded exponents, a block of codes at a time ----
 
@@ -142,7 +124,7 @@ template <class F> int natural_coded(fewbits_unit &unit, Direction direction) {
     using Total = typename FormatKernels<F>::Total;
     const CodedShape shape = {unit.count, F::top_code + 1, true};
     const bool encodes = direction == Direction::encode;
-    if (unit.count > SIZE_MAX / 32 || unit.sizes[1] != 0 ||
+    if (unit.count > SIZE_MAX / 32 || unit.sizes[1] != 0 || unit.sizes[2] != 0 ||
         (encodes && unit.sizes[0] < shape.largest())) {
         return FEWBITS_BAD_SIZE;
     }
@@ -281,22 +263,25 @@ int sum_step(fewbits_unit &unit, Direction direction) {
                                          : step(static_cast<float>(unit.first));
 }
 
+// What a row asks for; false if it asks for what no row may.
+bool direction_of(const fewbits_unit &unit, Direction called, Direction &direction) {
+    const bool other = unit.encodes != 0 || unit.decodes != 0;
+    direction = unit.encodes != 0   ? Direction::encode
+                : unit.decodes != 0 ? Direction::decode
+                                    : called;
+    return unit.encodes + unit.decodes <= 1 && (!other || called == Direction::accumulate) &&
+           (unit.remains == 0 ||
+            (unit.remains == 1 && unit.kept != 0 && direction == Direction::encode));
+}
+
 int each(fewbits_unit *units, size_t count, size_t *failed, Direction called) {
     for (size_t i = 0; i < count; ++i) {
         fewbits_unit &unit = units[i];
-        const Direction direction = unit.encodes == 0 ? called : Direction::encode;
+        Direction direction = called;
         unit.tally = {0, 0};
-        int status = FEWBITS_BAD_ARGUMENT;
-        if (unit.encodes > 1 || (unit.encodes == 1 && called != Direction::accumulate)) {
-            // neither
-        } else if (unit.kind == FEWBITS_NATURAL) {
-            status = with_format(unit.dtype,
-                                 [&]<class F>(F) -> int { return natural<F>(unit, direction); });
-        } else if (unit.kind == FEWBITS_CAST) {
-            status = cast_unit(unit, direction);
-        } else if (unit.kind == FEWBITS_CLEAR || unit.kind == FEWBITS_DIVIDE) {
-            status = sum_step(unit, direction);
-        }
+        const int status = !direction_of(unit, called, direction) ? FEWBITS_BAD_ARGUMENT
+                           : unit.kept != 0                       ? kept_unit(unit, direction)
+                                                                  : plain_unit(unit, direction);
         if (status != FEWBITS_OK) {
             *failed = i;
             return status;
@@ -306,6 +291,24 @@ int each(fewbits_unit *units, size_t count, size_t *failed, Direction called) {
 }
 
 } // namespace
+
+int plain_unit(fewbits_unit &unit, Direction direction) {
+    switch (unit.kind) {
+    case FEWBITS_NATURAL:
+        return with_format(unit.dtype,
+                           [&]<class F>(F) -> int { return natural<F>(unit, direction); });
+    case FEWBITS_CAST:
+        return cast_unit(unit, direction);
+    case FEWBITS_CLEAR:
+    case FEWBITS_DIVIDE:
+        return sum_step(unit, direction);
+    case FEWBITS_COMBINE:
+        return direction == Direction::accumulate ? combine(unit) : int{FEWBITS_BAD_ARGUMENT};
+    default:
+        return FEWBITS_BAD_ARGUMENT;
+    }
+}
+
 } // namespace fewbits
 
 extern "C" {

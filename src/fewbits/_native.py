@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from fewbits.errors import DecodeError
 
-ABI = 3
+ABI = 4
 SIMD = ("scalar", "avx2")
 
 Bytes = npt.NDArray[np.uint8]
@@ -64,17 +64,22 @@ UNIT = np.dtype(
         ("dtype", "u1"),
         ("option", "u1"),
         ("encodes", "u1"),
-        ("reserved", "u1", 4),
+        ("decodes", "u1"),
+        ("remains", "u1"),
+        ("reserved", "u1", 2),
         ("values", "<u8"),
         ("count", "<u8"),
         ("first", "<u8"),
         ("key", "V16"),
-        ("sections", "<u8", 2),
-        ("sizes", "<u8", 2),
+        ("kept", "<u8"),
+        ("factors", "<f8", 2),
+        ("sections", "<u8", 3),
+        ("sizes", "<u8", 3),
         ("tally", _TALLY),
     ]
 )
-NATURAL, CAST, CLEAR, DIVIDE = 1, 2, 3, 4
+NATURAL, CAST, CLEAR, DIVIDE, COMBINE = 1, 2, 3, 4, 5
+MAX_KEPT = 8192  # values of a unit of which only the largest are encoded
 CODED = 2  # added to a natural unit's option
 
 
@@ -286,7 +291,7 @@ def places_encode(places: npt.NDArray[np.uint32], d: int, out: Bytes) -> None:
 
 
 def places_decode(data: Bytes, d: int, places: npt.NDArray[np.uint32]) -> None:
-    """The reverse; not every section that it can read is one that `places_encode` writes."""
+    """The reverse; `DecodeError` for bytes that `places_encode` does not write."""
     _expect(places, np.uint32)
     _checked(
         _core.fewbits_places_decode(address(data), data.nbytes, d, address(places), places.size)

@@ -188,7 +188,7 @@ def test_structures_have_the_size_that_c_gives_them() -> None:
     """Laid out by hand from the header: natural alignment, in the header's order."""
     import ctypes
 
-    assert _native.UNIT.itemsize == 8 + 8 * 3 + 16 + 16 + 16 + 16
+    assert _native.UNIT.itemsize == 8 + 8 * 3 + 16 + 8 + 16 + 24 + 24 + 16
     assert ctypes.sizeof(_native.Parameter) == 19
     frame = 8 + 2 * 8 + 8 * 32 + 8 + 8 * 16 + 8 * 16 + 4 + 19 * 32
     assert ctypes.sizeof(_native.Frame) == (frame + 7) // 8 * 8

@@ -20,8 +20,8 @@ from fewbits.core.stage import Stage
 from fewbits.core.vector import Vector
 from fewbits.errors import SpecError
 from fewbits.kernels.formats import FLOAT32, Format
-from fewbits.kernels.units import Tally
-from fewbits.rng import Rng
+from fewbits.kernels.units import Kernel, Tally
+from fewbits.rng import Rng, token
 from fewbits.wire import frame as wire
 from fewbits.wire.sections import Section
 
@@ -91,6 +91,16 @@ class Composed(Operator):
         side, reduced, last = self._reduced(parts, totals.size, format, threads)
         tally = self.before[0].accumulate(side, reduced, totals)
         return tally._replace(escaped=last.escaped)
+
+    def kernel(self, d: int, format: Format) -> Kernel | None:
+        kept = self.before[0].reduced(d)
+        inner = self.last.kernel(kept, format)
+        if inner is None or len(self.before) > 1 or not self.before[0].keeps_largest:
+            return None
+        # Whole vectors and complements of sets have no kernel.
+        if kept > _native.MAX_KEPT or not 0 < 2 * kept <= d:
+            return None
+        return inner._replace(kept=kept, path=(token(1),))
 
     def _reduced(
         self, parts: Parts, d: int, format: Format, threads: int

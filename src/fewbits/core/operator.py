@@ -11,7 +11,7 @@ from fewbits.core.guarantee import Guarantee
 from fewbits.core.named import Named
 from fewbits.core.vector import Vector, wide
 from fewbits.kernels.formats import FLOAT32, Format
-from fewbits.kernels.units import Tally
+from fewbits.kernels.units import Kernel, Tally
 from fewbits.rng import Rng
 from fewbits.wire import frame as wire
 from fewbits.wire.sections import Section
@@ -61,8 +61,13 @@ class Operator(Named):
             totals += wide(scratch)
         return tally
 
+    def kernel(self, d: int, format: Format) -> Kernel | None:
+        """The native kernel that encodes units of `d` values in a table, if there is one."""
+        own = self.native(format)
+        return None if own is None else Kernel(*own)
+
     def native(self, format: Format) -> tuple[int, int] | None:
-        """Kind and option of the native kernel that encodes a table of units, if there is one."""
+        """Kind and option of that kernel where they do not depend on the number of values."""
         return None
 
     @property

@@ -62,6 +62,11 @@ class Stage(Named):
             totals += wide(joined)
         return tally
 
+    @property
+    def keeps_largest(self) -> bool:
+        """Whether it is the places and the values of the largest magnitudes that are handed on."""
+        return False
+
     @abstractmethod
     def guarantee(self, d: int, format: Format, inner: Guarantee) -> Guarantee:
         """What holds for `d` values if `inner` holds for those handed on; its bits are kept."""

@@ -16,9 +16,22 @@ from fewbits.kernels.formats import Format
 Table = npt.NDArray[Any]
 Direction = Literal["encode", "decode", "accumulate"]
 NATURAL, CAST = _native.NATURAL, _native.CAST
-CLEAR, DIVIDE = _native.CLEAR, _native.DIVIDE
+CLEAR, DIVIDE, COMBINE = _native.CLEAR, _native.DIVIDE, _native.COMBINE
 CODED = 2  # added to the option of NATURAL: one section, entropy coded
 NO_KEY = bytes(16)
+
+
+class Kernel(NamedTuple):
+    """What encodes a unit, if native code does.
+
+    `kept` values of the largest magnitude are handed on by a stage before it, or all if it is 0. It
+    draws from the stream that `path` names below the unit's own.
+    """
+
+    kind: int
+    option: int
+    kept: int = 0
+    path: tuple[bytes, ...] = ()
 
 
 class Tally(NamedTuple):
@@ -34,9 +47,9 @@ def new_table(rows: int) -> Table:
     return np.zeros(rows, _native.UNIT)
 
 
-def set_kernel(row: Any, kernel: tuple[int, int], format: Format, count: int) -> None:
-    """Say what a row's unit is: kind and option of its kernel, its values' format and number."""
-    row["kind"], row["option"] = kernel
+def set_kernel(row: Any, kernel: Kernel | tuple[int, int], format: Format, count: int) -> None:
+    """Say what a row's unit is: its kernel, its values' format and number."""
+    row["kind"], row["option"], row["kept"] = Kernel(*kernel)[:3]
     row["dtype"], row["count"] = format.code, count
 
 

@@ -65,6 +65,10 @@ class TopK(Stage):
     def accumulate(self, parts: Parts, reduced: Vector, totals: npt.NDArray[Any]) -> Tally:
         return scatter_add(subsets.decode(parts[0], totals.size, reduced.count), reduced, totals)
 
+    @property
+    def keeps_largest(self) -> bool:
+        return True
+
     def guarantee(self, d: int, format: Format, inner: Guarantee) -> Guarantee:
         share = self.reduced(d) / d if d else 1.0
         if share == 1:

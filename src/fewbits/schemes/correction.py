@@ -18,6 +18,7 @@ from fewbits.kernels.units import Tally
 from fewbits.operators.identity import Identity
 from fewbits.rng import Rng
 from fewbits.schemes.payload import Unit, extent
+from fewbits.schemes.remembering import Remembering, can_remember
 from fewbits.schemes.units import Batch, float_dtype
 
 Rules = Sequence[tuple[Unit, Rule]]
@@ -35,6 +36,26 @@ class Side:
 
     def __init__(self, pair: Pair, rules: Rules) -> None:
         self._pair, self._rules = pair, rules
+        self._at_once: Remembering | None = None
+
+    def bind(self, batch: Batch) -> None:
+        """From now on this batch is sent and kept at once, if it can be."""
+        if self._rules and can_remember(batch, self._rules):
+            self._at_once = Remembering(batch, self._rules)
+
+    def send_and_keep(
+        self, batch: Batch, values: Array, rng: Rng, unused: Container[str] = ()
+    ) -> Tally:
+        """`send`, then `keep`; what is in `values` afterwards has no meaning."""
+        known = self._at_once
+        if known is None or any(unit.parameter in unused for unit, _ in self._rules):
+            tally = self.send(batch, values, rng, unused)
+            self.keep(batch, values, unused)
+            return tally
+        bits = values.view(batch.format.bits)
+        tally = batch.encode(bits, rng, lambda bits: known.run(bits, self._pair))
+        self._pair.written = True
+        return tally
 
     def send(self, batch: Batch, values: Array, rng: Rng, unused: Container[str] = ()) -> Tally:
         """Turn `values` into messages and encode them; those of `unused` parameters stay zero."""
@@ -111,20 +132,23 @@ class Correction:
         master = bound(MASTER, back_mine if self._owner_keeps else shared(back))
         self.back, self.known = Side(master, back_mine), Side(master, back)
 
+    def bind(self, there: Batch, back: Batch | None = None) -> None:
+        """The batches that `send_worker` and `send_back` will be given."""
+        self.worker.bind(there)
+        if back is not None:
+            self.back.bind(back)
+
     def send_worker(
         self, batch: Batch, values: Array, rng: Rng, *, idle: bool, unused: Container[str]
     ) -> Tally:
         """Send messages of this rank; if it only accompanies the others, zeros as they are."""
         if idle:
             return batch.encode(values.view(batch.format.bits), rng)
-        tally = self.worker.send(batch, values, rng, unused)
-        self.worker.keep(batch, values, unused)
-        return tally
+        return self.worker.send_and_keep(batch, values, rng, unused)
 
     def send_back(self, batch: Batch, means: Array, rng: Rng) -> Tally:
         """The means of this rank's units, turned into messages."""
         self.mean.receive(means)
-        tally = self.back.send(batch, means, rng)
         if self._owner_keeps:
-            self.back.keep(batch, means)
-        return tally
+            return self.back.send_and_keep(batch, means, rng)
+        return self.back.send(batch, means, rng)

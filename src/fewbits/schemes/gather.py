@@ -39,6 +39,8 @@ class Gather(Reduction):
         self.incoming = [Payload(units, "worker", format) for _ in range(comm.size)]
         self.outgoing = self.incoming[comm.rank]
         self._encode = Batch([self.outgoing], format, threads=threads)
+        if self._correction is not None:
+            self._correction.bind(self._encode)
         self._add = Summation(self.incoming, format, divisor=comm.size, threads=threads)
 
     def hops(self, values: npt.NDArray[Any], rng: Rng, progress: Progress) -> Hops:

@@ -79,6 +79,8 @@ class Owned(ToOwners):
         )
         self._return = Batch([self.outgoing_2], wide, threads=threads)
         self._decode = Batch(self.incoming_2, wide, threads=threads)
+        if self._correction is not None:
+            self._correction.bind(self._encode, self._return)
 
     def hops(self, values: npt.NDArray[Any], rng: Rng, progress: Progress) -> Hops:
         """Both hops, then the mean in place."""

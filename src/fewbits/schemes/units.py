@@ -6,7 +6,7 @@ another bucket size, a rebuilt bucket or another owner gives bit-identical resul
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,6 +23,8 @@ from fewbits.kernels.formats import FLOAT32, FLOAT64, Format
 from fewbits.kernels.units import Tally
 from fewbits.rng import Rng, token
 from fewbits.schemes.payload import Payload, Sizes, Slot
+
+Tokens = tuple[bytes, ...]
 
 
 def total_format(format: Format) -> Format:
@@ -50,23 +52,31 @@ class Batch:
             group = _Group(payload, format, first)
             first += len(group.native)
             self._groups.append(group)
-        slots = [group.payload.slots[at] for group in self._groups for at in group.native]
-        self._starts = np.array([slot.start for slot in slots], np.uint64)
-        self._tokens = [token(slot.name) for slot in slots]
-        self.table = kernels.new_table(len(slots))
-        for row, slot in zip(self.table, slots, strict=True):
-            kernels.set_kernel(row, _kernel(slot, format), format, slot.count)
+        self.slots = [group.payload.slots[at] for group in self._groups for at in group.native]
+        self.starts = np.array([slot.start for slot in self.slots], np.uint64)
+        self.table = kernels.new_table(len(self.slots))
+        self._tokens = [
+            _describe(row, slot, format) for row, slot in zip(self.table, self.slots, strict=True)
+        ]
         for group in self._groups:
             group.place(self.table)
 
-    def encode(self, values: npt.NDArray[Any], rng: Rng) -> Tally:
-        """Encode the vector's units; each draws from the stream that its name forks from `rng`."""
+    def encode(
+        self,
+        values: npt.NDArray[Any],
+        rng: Rng,
+        run: Callable[[npt.NDArray[Any]], Tally] | None = None,
+    ) -> Tally:
+        """Encode the vector's units; each draws from the stream that its name forks from `rng`.
+
+        `run` takes the place of running the table.
+        """
         for group in self._groups:
             if not group.payload.fixed:
                 group.payload.make_room()
                 group.place(self.table)
         _set_keys(self.table, rng, self._tokens)
-        tally = _run_table("encode", self.table, self._starts, values, threads=self.threads)
+        tally = self._run("encode", values) if run is None else run(values)
         for group in self._groups:
             sizes = group.sizes(self.table)
             for at, slot in group.alone:
@@ -86,7 +96,7 @@ class Batch:
             if not group.payload.fixed:
                 group.place(self.table)
         try:
-            tally = _run_table("decode", self.table, self._starts, values, threads=self.threads)
+            tally = self._run("decode", values)
         except DecodeError as error:
             error.unit = bisect_right(ends, error.unit or 0)
             raise
@@ -97,6 +107,9 @@ class Batch:
                     own = slot.operator.decode(group.payload.parts(at), place)
                 tally = kernels.total((tally, own))
         return tally
+
+    def _run(self, direction: kernels.Direction, values: npt.NDArray[Any]) -> Tally:
+        return _run_table(direction, self.table, self.starts, values, threads=self.threads)
 
 
 class Summation:
@@ -124,7 +137,7 @@ class Summation:
         self._alone = [at for at in range(len(slots)) if not self._has_kernels(at)]
         self._rows = 1 + len(terms) + 1 + (onward is not None)
         self.table = kernels.new_table(self._rows * len(self._native))
-        self._tokens = [token(slots[at].name) for at in self._native]
+        self._tokens = list[Tokens]()
         starts = np.array([slots[at].start for at in self._native], np.uint64)
         self._starts = np.repeat(starts, self._rows)
         for number, at in enumerate(self._native):
@@ -167,21 +180,20 @@ class Summation:
         return tally
 
     def _has_kernels(self, at: int) -> bool:
-        term = self.terms[0].slots[at].operator.native(self.format)
-        onward = self.onward is None or self.onward.slots[at].operator.native(self._wide)
+        term = _kernel(self.terms[0].slots[at], self.format)
+        onward = self.onward is None or _kernel(self.onward.slots[at], self._wide)
         return term is not None and onward is not None
 
     def _describe(self, rows: kernels.Table, at: int) -> None:
         slot = self.terms[0].slots[at]
         kernels.set_kernel(rows[0], (kernels.CLEAR, 0), self.format, slot.count)
         for row in rows[1 : 1 + len(self.terms)]:
-            kernels.set_kernel(row, _kernel(slot, self.format), self.format, slot.count)
+            _describe(row, slot, self.format)
         divide = rows[1 + len(self.terms)]
         kernels.set_kernel(divide, (kernels.DIVIDE, 0), self.format, slot.count)
         divide["first"] = self.divisor
         if self.onward is not None:
-            last = self.onward.slots[at]
-            kernels.set_kernel(rows[-1], _kernel(last, self._wide), self._wide, last.count)
+            self._tokens.append(_describe(rows[-1], self.onward.slots[at], self._wide))
             rows[-1]["encodes"] = True
 
     def _place(self, row: int, payload: Payload) -> None:
@@ -229,8 +241,8 @@ class _Group:
     def __init__(self, payload: Payload, format: Format, first: int) -> None:
         self.payload, self.first = payload, first
         numbered = list(enumerate(payload.slots))
-        self.native = [at for at, slot in numbered if slot.operator.native(format) is not None]
-        self.alone = [(at, slot) for at, slot in numbered if slot.operator.native(format) is None]
+        self.native = [at for at, slot in numbered if _kernel(slot, format) is not None]
+        self.alone = [(at, slot) for at, slot in numbered if _kernel(slot, format) is None]
 
     def place(self, table: kernels.Table) -> None:
         """Say in the table where the sections are."""
@@ -256,10 +268,16 @@ def blaming(number: int) -> Iterator[None]:
         raise
 
 
-def _kernel(slot: Slot, format: Format) -> tuple[int, int]:
-    kernel = slot.operator.native(format)
+def _kernel(slot: Slot, format: Format) -> kernels.Kernel | None:
+    return slot.operator.kernel(slot.count, format)
+
+
+def _describe(row: Any, slot: Slot, format: Format) -> Tokens:
+    """Say what a row encodes or decodes; the names of its random stream."""
+    kernel = _kernel(slot, format)
     assert kernel is not None
-    return kernel
+    kernels.set_kernel(row, kernel, format, slot.count)
+    return token(slot.name), *kernel.path
 
 
 def _set_sections(rows: kernels.Table, payload: Payload, slots: Sequence[int]) -> None:
@@ -273,9 +291,17 @@ def _copy_columns(sizes: Sizes, slots: Sequence[int], written: Sizes) -> None:
     sizes[slots, :columns] = written[:, :columns]
 
 
-def _set_keys(rows: kernels.Table, rng: Rng, tokens: Sequence[bytes]) -> None:
+def _set_keys(rows: kernels.Table, rng: Rng, tokens: Sequence[Tokens]) -> None:
     if tokens:
-        rows["key"] = np.frombuffer(b"".join(map(rng.child_key, tokens)), "V16")
+        keys = [_key(rng, path) for path in tokens]
+        rows["key"] = np.frombuffer(b"".join(keys), "V16")
+
+
+def _key(rng: Rng, path: Tokens) -> bytes:
+    key = rng.key
+    for name in path:
+        key = Rng(key).child_key(name)
+    return key
 
 
 def _part(slot: Slot, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -301,9 +327,16 @@ def _run_table(
     together: int = 1,
 ) -> Tally:
     """Run a table whose rows begin at `starts` of `values`; `together` rows go to one thread."""
+    table["values"] = np.uint64(_native.address(values)) + starts * np.uint64(values.itemsize)
+    return run_rows(direction, table, threads=threads, together=together)
+
+
+def run_rows(
+    direction: kernels.Direction, table: kernels.Table, *, threads: int, together: int = 1
+) -> Tally:
+    """Run a table whose rows know where their values are."""
     if not table.size:
         return Tally()
-    table["values"] = np.uint64(_native.address(values)) + starts * np.uint64(values.itemsize)
     cuts = _cuts(table.size // together, threads)
 
     def work(number: int) -> Tally:

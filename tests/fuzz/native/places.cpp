@@ -86,6 +86,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const size_t asked = (control & 2) != 0 && d <= 200 ? static_cast<size_t>(d - 1) : n;
     const std::vector<uint32_t> places = decode(rest, d, asked, status);
     REQUIRE(status == FEWBITS_OK || status == FEWBITS_BAD_PLACES);
+    if (status == FEWBITS_OK) { // nothing that an encoder does not write
+        const Buffer again(rest.size(), 2);
+        REQUIRE(fewbits_places_encode(places.data(), asked, d, again.data(), again.size()) ==
+                FEWBITS_OK);
+        REQUIRE(std::ranges::equal(again.bytes(), rest));
+    }
     if (status == FEWBITS_OK && asked == n) {
         check_round_trip(places, d, shape >> 4);
     }

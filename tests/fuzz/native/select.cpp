@@ -46,7 +46,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const uint8_t control = input.byte();
     const int dtype = control % 5;
     const size_t item = dtype == 0 ? 4 : format_of(dtype).item();
-    const size_t count = input.number(2) % 150;
+    const uint64_t choice = input.number(2);
+    // Long ones are selected among those above a guess.
+    const size_t count = (choice & 0x8000) != 0 ? 2048 + choice % 1024 : choice % 150;
     const uint8_t change = input.byte();
     const size_t k = count == 0 ? 0 : 1 + input.number(2) % count;
     const Case c = {dtype, item, count, k, Buffer(count * item, control >> 4)};

@@ -1,0 +1,33 @@
+// Rows of a table of units, and what they may ask for.
+#pragma once
+
+#include "kernels.h"
+
+namespace fewbits {
+
+enum class Direction { encode, decode, accumulate };
+
+// Calls `use` with a value of the format's type; BAD_ARGUMENT for an unknown dtype.
+template <class Use> int with_format(int dtype, Use use) {
+    switch (dtype) {
+    case FEWBITS_FLOAT32:
+        return use(Float32{});
+    case FEWBITS_FLOAT64:
+        return use(Float64{});
+    case FEWBITS_FLOAT16:
+        return use(Float16{});
+    case FEWBITS_BFLOAT16:
+        return use(Bfloat16{});
+    default:
+        return FEWBITS_BAD_ARGUMENT;
+    }
+}
+
+// A unit without a stage: all of its values.
+int plain_unit(fewbits_unit &unit, Direction direction);
+// A unit whose largest values are a plain unit of their own.
+int kept_unit(fewbits_unit &unit, Direction direction);
+// values = factors[0] * x + factors[1] * y.
+int combine(fewbits_unit &unit);
+
+} // namespace fewbits
