@@ -30,6 +30,7 @@ COPIED = (
     "Makefile",
     "pyproject.toml",
     "README.md",
+    "benchmarks",
     "native",
     "src",
     "tests",

@@ -450,9 +450,24 @@ def naturally(world: World, *, close: bool) -> None:
         dist.destroy_process_group()
 
 
+def clients(world: World, *, names: Sequence[str]) -> None:
+    """Federated methods whose clients are spread over the ranks."""
+    from clients import CLIENTS, points
+
+    from fewbits.links.torch_comm import TorchComm
+    from fewbits.methods import Fleet
+
+    world.join()
+    comm = TorchComm()
+    world.result |= {name: points(name, Fleet(CLIENTS, comm)) for name in names}
+    comm.close()
+    world.leave()
+
+
 SCENARIOS: dict[str, Callable[..., None]] = {
     function.__name__: function
     for function in (
         train, replicas, means, nonfinite, scaled, globals_kept, several, again, audited, naturally,
+        clients,
     )
 }  # fmt: skip

@@ -13,7 +13,7 @@ import fewbits
 from fewbits.theory import information
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("README.md", "docs/quickstart.md")
+PAGES = ("README.md", "docs/quickstart.md", "docs/methods.md")
 FORMAT = (ROOT / "docs" / "format.md").read_text()
 EXAMPLE = np.float32([[1.0, -2.5, 0.0], [0.1, 3.0, -8.0]])
 
@@ -176,7 +176,7 @@ def test_the_bits_on_the_page_on_theory_are_the_computed_ones() -> None:
             assert f"{information.average_bits(float(alpha), d):.{digits}f}" == text
 
 
-@pytest.mark.parametrize("module", ["fewbits", "fewbits.codec"])
+@pytest.mark.parametrize("module", ["fewbits", "fewbits.codec", "fewbits.methods"])
 def test_the_examples_in_docstrings_are_true(module: str) -> None:
     result = doctest.testmod(importlib.import_module(module))
     assert result.attempted > 0

@@ -308,8 +308,9 @@ def test_the_lightning_example_of_local_sgd_ends_with_equal_replicas() -> None:
 
 @pytest.mark.soak
 def test_the_ray_example_trains_and_reports_fewer_bytes() -> None:
-    pytest.importorskip("ray", reason="ray[train] is large and not among the tested packages")
+    for package in ("ray", "pandas", "pyarrow", "tensorboardX"):
+        pytest.importorskip(package, reason="ray[train] is large and not among the tested packages")
     printed = finished([sys.executable, str(EXAMPLES / "ddp_ray.py")])
-    words = printed.splitlines()[-1].split()
-    assert float(words[3].rstrip(",")) < float(words[1]) / 10
-    assert words[4] == "3.44×"
+    first, _, last = printed.partition(" loss ")[2].split()[:3]
+    assert float(last) < float(first) / 10
+    assert "3.44× less than plain all-reduce" in printed

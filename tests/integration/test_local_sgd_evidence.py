@@ -92,9 +92,9 @@ def test_every_method_was_run_with_every_operator_and_seed(benchmark: Any) -> No
     study = benchmark("local_sgd")
     expected = {
         (data, method, operator, seed)
-        for data in study.TASKS
+        for data, task in study.TASKS.items()
         for method in study.METHODS
-        for operator in study.OPERATORS
+        for operator in task.operators
         for seed in range(study.SEEDS)
     }
     found = [(r["data"], r["method"], r["operator"], r["seed"]) for r in results()]
@@ -111,4 +111,6 @@ def test_the_page_shows_the_results(benchmark: Any) -> None:
 def test_bytes_are_those_of_the_operators_frames_within_five_percent(benchmark: Any) -> None:
     study = benchmark("local_sgd")
     for run in results():
+        if study.WITH in run["operator"]:  # its messages are not the changes alone
+            continue
         assert run["plain"] / run["sent"] == pytest.approx(study.predicted_ratio(run), rel=0.05)

@@ -43,6 +43,9 @@ def register(commands: Subcommands) -> None:
         verb.add_argument("--out", required=True, metavar="DIR", help="the folder of results")
         verb.add_argument("--seed", type=_seed, default=lab.Settings().seed, help="default: 7")
         verb.add_argument("--quick", action="store_true", help="fewer repetitions, rougher figures")
+        verb.add_argument(
+            "--data", metavar="DIR", help="a folder of LIBSVM files, for some of them"
+        )
         verb.add_argument("--force", action="store_true", help="compute finished results again")
 
 
@@ -81,7 +84,7 @@ def run_all(options: argparse.Namespace) -> None:
 def _run(chosen: list[lab.Experiment[Any]], options: argparse.Namespace) -> None:
     if not options.out:
         raise SpecError("--out must name a folder, got ''")
-    folder, settings = Path(options.out), lab.Settings(options.seed, options.quick)
+    folder, settings = Path(options.out), lab.Settings(options.seed, options.quick, options.data)
     store.check_ready(folder)
     results: dict[str, store.Result] = {}
     try:

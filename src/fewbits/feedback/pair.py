@@ -10,6 +10,7 @@ array([1., 0.], dtype=float32)
 """
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,31 +21,53 @@ from fewbits.feedback.method import Feedback, feedback
 from fewbits.feedback.rule import Array, Rule
 from fewbits.rng import Rng
 
+_SHORT = 1 << 18
+_FLOAT32: "np.dtype[Any]" = np.dtype(np.float32)
+
+
+class Sent(NamedTuple):
+    """A frame, what it decodes to, and the memory after it."""
+
+    frame: bytes
+    value: Array
+    memory: Array
+
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Compresses vectors one after the other, in the light of its memory."""
+    """Compresses vectors one after the other, in the light of its memory.
+
+    Frames hold float32. A memory of float64 (`precision`) is for whoever goes far below the
+    rounding of float32: the messages shrink, and only they are rounded.
+    """
 
     operator: Operator
     rule: Rule
     d: int
+    precision: "np.dtype[Any]" = _FLOAT32
 
     @classmethod
     def of(
-        cls, method: str | Feedback, operator: str | Operator, *, d: int, senders: int = 1
+        cls,
+        method: str | Feedback,
+        operator: str | Operator,
+        *,
+        d: int,
+        senders: int = 1,
+        precision: Any = np.float32,
     ) -> "Sender":
         """For vectors of `d` values, one of `senders` whose messages are averaged."""
         for name, value in (("d", d), ("senders", senders)):
             if not isinstance(value, int) or value < 1:
                 raise SpecError(f"{name} must be a positive whole number, got {value!r}")
         chosen = registry.operator(operator)
-        return cls(chosen, feedback(method).rule(chosen, d, senders), d)
+        return cls(chosen, feedback(method).rule(chosen, d, senders), d, np.dtype(precision))
 
     def init(self, d: int) -> Array:
         """The memory before the first step."""
         if d != self.d:
             raise SpecError(f"this sender was made for {self.d} values, got {d}")
-        return np.zeros((self.rule.rows, d), np.float32)
+        return np.zeros((self.rule.rows, d), self.precision)
 
     def step(self, g: Array, memory: Array, rng: Rng) -> tuple[bytes, Array]:
         """A frame, and the memory after it; neither argument is changed.
@@ -52,12 +75,24 @@ class Sender:
         `rng` must be another stream at every step, for instance `rng.fork(step)`: with equal draws
         errors do not average out.
         """
+        sent = self.send(g, memory, rng)
+        return sent.frame, sent.memory
+
+    def send(self, g: Array, memory: Array, rng: Rng) -> Sent:
+        """The same, and what the receiver will decode."""
         message, then = _vector(g, memory), np.zeros_like(memory)
         self.rule.message(message, memory, then)
-        frame = bytes(codec.compress(message, self.operator, seed=rng))
-        codec.decompress(frame, out=then[0])
+        narrow = np.asarray(message, np.float32)
+        frame = bytes(codec.compress(narrow, self.operator, seed=rng, threads=self._threads))
+        value: Array = codec.decompress(frame, threads=self._threads)
+        then[0] = value
         self.rule.keep(message, memory, then)
-        return frame, then
+        return Sent(frame, value, then)
+
+    @property
+    def _threads(self) -> int | None:
+        """Short vectors are not worth asking how many processors there are."""
+        return 1 if self.d < _SHORT else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +100,11 @@ class Receiver:
     """Turns decoded messages, or means of them, into estimates of what the senders have."""
 
     rule: Rule
+    precision: "np.dtype[Any]" = _FLOAT32
 
     def init(self, d: int) -> Array:
         """The memory before the first step."""
-        return np.zeros((1, d), np.float32)
+        return np.zeros((1, d), self.precision)
 
     def step(self, message: Array, memory: Array) -> tuple[Array, Array]:
         """An estimate, and the memory after it; neither argument is changed."""
@@ -78,10 +114,10 @@ class Receiver:
 
 
 def _vector(x: Array, memory: Array) -> Array:
-    """A float32 copy of as many values as the memory has."""
+    """A copy, in the memory's precision, of as many values as it has."""
     if isinstance(x, bytes | bytearray | memoryview):
         raise SpecError("expected a vector, got bytes: decompress the frame first")
-    vector = np.array(x, np.float32).reshape(-1)
+    vector = np.array(x, memory.dtype).reshape(-1)
     if vector.size != memory.shape[1]:
         raise SpecError(f"expected {memory.shape[1]} values, got {vector.size}")
     return vector

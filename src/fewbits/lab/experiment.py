@@ -14,10 +14,14 @@ Tick = Callable[[float], None]  # told which part of the work is done, from 0 to
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What rows depend on. `quick`: fewer repetitions, rougher figures, for a first look."""
+    """What rows depend on. `quick`: fewer repetitions, rougher figures, for a first look.
+
+    `data` is a folder of LIBSVM files, for the experiments that take some.
+    """
 
     seed: int = 7
     quick: bool = False
+    data: str | None = None
 
 
 def silent(part: float) -> None:

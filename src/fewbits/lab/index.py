@@ -6,7 +6,9 @@ from fewbits.errors import SpecError
 from fewbits.lab.experiment import Experiment
 from fewbits.lab.experiments import (
     comparison,
+    federated_scale,
     flower,
+    methods,
     nc_figure3,
     nc_figures16_18,
     nc_table1,
@@ -16,6 +18,7 @@ from fewbits.lab.experiments import (
     oc_blocks,
     oc_convergence,
     oc_lower_bounds,
+    oc_regressions,
     oc_spherical,
     oc_sweep,
     oc_upper_bounds,
@@ -36,6 +39,9 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
     oc_blocks.EXPERIMENT,
     oc_sweep.EXPERIMENT,
     oc_convergence.EXPERIMENT,
+    oc_regressions.EXPERIMENT,
+    methods.EXPERIMENT,
+    federated_scale.EXPERIMENT,
     comparison.EXPERIMENT,
     uncertainty.EXPERIMENT,
     scale.EXPERIMENT,

@@ -1,17 +1,18 @@
-r"""Logistic regression on the breast cancer data that come with scikit-learn.
+r"""Logistic regression, for instance on the breast cancer data that come with scikit-learn.
 
 $$ f(x) = \frac1m \sum_i \ln(1 + e^{-b_i \langle a_i, x \rangle}) + \frac\lambda2 \|x\|^2 $$
-from $x = 0$, with features scaled to $[-1, 1]$. Of the 30 features the first ten are means; the
-others are their deviations and extremes.
+from $x = 0$. Features of the breast cancer data are scaled to $[-1, 1]$. Of the 30 the first ten
+are means; the others are their deviations and extremes.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from fewbits.lab import datasets
 from fewbits.lab.descent import Vector
-from fewbits.train.extras import require
 
 FEATURES = 10
 _NEWTON = 50  # steps, of which it takes about ten
@@ -20,9 +21,9 @@ _FLAT = 1e-13
 
 @dataclass(frozen=True)
 class Logistic:
-    """Rows are the features of a sample times its label, -1 or 1."""
+    """Rows are the features of a sample times its label, -1 or 1; a sparse matrix will do."""
 
-    rows: Vector
+    rows: Any
     regularisation: float
 
     @property
@@ -38,18 +39,34 @@ class Logistic:
             gradient, share = self.gradient(x), self._share(x)
             if np.linalg.norm(gradient) <= _FLAT:
                 return x
-            curved = (self.rows.T * (share * (1 - share))) @ self.rows / len(self.rows)
+            curved = self._moment(np.sqrt(share * (1 - share)))
             x = x - np.linalg.solve(curved + self.regularisation * np.eye(x.size), gradient)
         raise AssertionError("Newton's method did not settle")
 
     @cached_property
     def smoothness(self) -> float:
         """A quarter of the largest eigenvalue of the rows' second moment, and λ."""
-        moment = self.rows.T @ self.rows / len(self.rows)
+        moment = self._moment(np.ones(self.rows.shape[0]))
         return float(np.linalg.eigvalsh(moment)[-1]) / 4 + self.regularisation
 
+    def value(self, x: Vector) -> float:
+        """The function itself."""
+        losses = np.logaddexp(0, -self.rows @ x)
+        return float(losses.mean() + self.regularisation / 2 * (x @ x))
+
     def gradient(self, x: Vector) -> Vector:
-        return self.regularisation * x - self.rows.T @ self._share(x) / len(self.rows)
+        return np.asarray(
+            self.regularisation * x - self.rows.T @ self._share(x) / self.rows.shape[0]
+        )
+
+    def _moment(self, weights: Vector) -> Vector:
+        """The second moment of the rows times their weights."""
+        sparse = hasattr(self.rows, "multiply")
+        times = self.rows.multiply if sparse else self.rows.__mul__
+        own = times(weights[:, None])
+        moment = own.T @ own
+        dense: Vector = np.asarray(moment.toarray() if sparse else moment)
+        return dense / float(self.rows.shape[0])
 
     def _share(self, x: Vector) -> Vector:
         """The chance that the model gives to the wrong label."""
@@ -57,11 +74,7 @@ class Logistic:
         return share
 
 
-def breast_cancer() -> Vector:
-    """569 rows of the ten mean features, each scaled to [-1, 1], times the label."""
-    data = require("sklearn.datasets", "lab", package="scikit-learn").load_breast_cancer()
-    features: Vector = np.asarray(data.data, np.float64)[:, :FEATURES]
-    low, high = features.min(axis=0), features.max(axis=0)
-    scaled = 2 * (features - low) / (high - low) - 1
-    labels = np.where(np.asarray(data.target) > 0, 1.0, -1.0)
-    return np.asarray(scaled * labels[:, None])
+def breast_cancer(features: int = FEATURES) -> Vector:
+    """569 rows of the first features, by default the ten means, times the label."""
+    samples = datasets.breast_cancer(features)
+    return np.asarray(samples.features * samples.targets[:, None])

@@ -26,7 +26,7 @@ def render(results: Sequence[Result], settings: Settings) -> str:
         "seed": str(settings.seed),
         "effort": "quick" if settings.quick else "full",
         "command": f"<code>fewbits lab all --out DIR --seed {settings.seed}"
-        f"{' --quick' if settings.quick else ''}</code>",
+        f"{' --quick' if settings.quick else ''}{' --data DIR' if settings.data else ''}</code>",
     }
     about = (
         "<h1>The papers' tables and figures, computed anew</h1>"

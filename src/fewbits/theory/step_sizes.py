@@ -174,6 +174,24 @@ def dasha(smoothness: Smoothness, omega: float, workers: int) -> Dasha:
     return Dasha(1 / (1 + 2 * omega), 1 / (smoothness.whole + smoothness.mean_square * noise))
 
 
+def fedcom(
+    smoothness: Smoothness, omega: float, workers: int, local_steps: int, server_step: float = 1.0
+) -> float:
+    r"""FedAvg with compressed updates: the local rate $\eta$ of $\tau$ local steps.
+
+    The largest with $\tau^2 L^2 \eta^2 + (1 + \omega / n)\, \gamma_s \tau L \eta \le 1$, where
+    $L$ is the largest of the workers' constants and $\gamma_s$ the server's step. Haddadpour et
+    al. (2021) are cited with this rule (FedCOM), not checked at the source; without local steps,
+    $\tau = 1$, it is a little shorter than that of gradient descent.
+    """
+    _check_unbiased(omega, workers)
+    if local_steps < 1:
+        raise SpecError(f"there must be at least 1 local step, got {local_steps}")
+    check_positive("server_step", server_step)
+    slope = (1 + omega / workers) * server_step
+    return (math.hypot(slope / 2, 1) - slope / 2) / (local_steps * smoothness.largest)
+
+
 def _best_factor(bias: float, omega: float) -> float:
     return min(1.0, (1 - bias) / ((1 - bias) ** 2 + omega))
 

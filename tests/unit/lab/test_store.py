@@ -89,7 +89,7 @@ def test_csv_has_all_digits_and_nothing_where_nothing_is(tmp_path: Path) -> None
     assert (first["size"], second["size"]) == ("", "0.001")
     assert first["reproduces"] == "False"
     document = json.loads((tmp_path / "trial.json").read_text())
-    assert document["head"]["settings"] == {"seed": 7, "quick": False}
+    assert document["head"]["settings"] == {"seed": 7, "quick": False, "data": None}
 
 
 class Reader(HTMLParser):

@@ -3,6 +3,7 @@
 import socket
 import threading
 import time
+from contextlib import suppress
 from types import TracebackType
 from typing import Literal, NamedTuple
 
@@ -62,13 +63,11 @@ class Meter:
                 with self._lock:
                     self.passages.append(Passage(time.time(), way, len(data)))
                 sink.sendall(data)
+            sink.shutdown(socket.SHUT_WR)  # the other direction may go on
         except OSError:
-            pass
-        for end in (source, sink):
-            try:
-                end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                continue
+            for end in (source, sink):
+                with suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """End every connection."""

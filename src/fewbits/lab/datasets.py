@@ -1,0 +1,61 @@
+"""Data sets for regression: what comes with scikit-learn, and LIBSVM files of a given folder."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fewbits.errors import SpecError
+from fewbits.train.extras import require
+
+Matrix = npt.NDArray[np.float64]
+BREAST_CANCER = 30  # features
+_ENDINGS = ("", ".gz", ".txt", ".txt.gz", ".libsvm", ".bz2")
+
+
+class Samples(NamedTuple):
+    """One row of features for each sample, and what to predict: -1 or 1, or a number."""
+
+    name: str
+    features: Matrix
+    targets: Matrix
+
+
+def breast_cancer(features: int = BREAST_CANCER) -> Samples:
+    """569 samples of the diagnostic set; the first features, each scaled to [-1, 1]."""
+    data = require("sklearn.datasets", "lab", package="scikit-learn").load_breast_cancer()
+    own = np.asarray(data.data, np.float64)[:, :features]
+    return Samples("breast cancer", _scaled(own), _signs(np.asarray(data.target)))
+
+
+def diabetes() -> Samples:
+    """442 samples, 10 features scaled to [-1, 1] and their squares; the target is standardised."""
+    data = require("sklearn.datasets", "lab", package="scikit-learn").load_diabetes()
+    own = _scaled(np.asarray(data.data, np.float64))
+    target = np.asarray(data.target, np.float64)
+    both = np.hstack([own, _scaled(own**2)])
+    return Samples("diabetes", both, (target - target.mean()) / target.std())
+
+
+def libsvm(folder: str, name: str) -> Samples | None:
+    """The file of this name, if the folder has it; of two labels the larger one is 1."""
+    if not Path(folder).is_dir():
+        raise SpecError(f"--data must be a folder of LIBSVM files, got {folder!r}")
+    for ending in _ENDINGS:
+        path = Path(folder) / f"{name}{ending}"
+        if path.is_file():
+            reader = require("sklearn.datasets", "lab", package="scikit-learn").load_svmlight_file
+            features, labels = reader(str(path))
+            return Samples(name, np.asarray(features.toarray(), np.float64), _signs(labels))
+    return None
+
+
+def _signs(labels: npt.NDArray[np.float64]) -> Matrix:
+    return np.where(labels == labels.max(), 1.0, -1.0)
+
+
+def _scaled(features: Matrix) -> Matrix:
+    low, high = features.min(axis=0), features.max(axis=0)
+    spread = np.where(high > low, high - low, 1.0)
+    return np.asarray(2 * (features - low) / spread - 1)

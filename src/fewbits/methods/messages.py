@@ -1,0 +1,82 @@
+"""What clients and the server send each other: frames of float32, and how many bytes they take."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fewbits import codec
+from fewbits.core.operator import Operator
+from fewbits.errors import DecodeError
+from fewbits.kernels.formats import FLOAT32
+from fewbits.rng import Rng
+from fewbits.wire import frame as wire
+
+Vector = npt.NDArray[np.float64]
+
+
+class Message(NamedTuple):
+    """A frame, and what it decodes to."""
+
+    frame: bytes
+    value: Vector
+
+
+def encode(values: Vector, operator: Operator, rng: Rng) -> Message:
+    """Compress the values, rounded to float32, and decode them as the receiver will."""
+    frame = bytes(codec.compress(values.astype(np.float32), operator, seed=rng, threads=1))
+    return Message(frame, decode(frame, values.size))
+
+
+def decode(frame: bytes, d: int) -> Vector:
+    """The vector of `d` values in a frame; `DecodeError` for anything else."""
+    value = codec.decompress(frame, max_elements=d, threads=1)
+    if value.shape != (d,) or value.dtype != np.float32:
+        raise DecodeError(f"expected {d} values of float32, got {value.shape} of {value.dtype}")
+    return np.asarray(value, np.float64)
+
+
+def largest(operator: Operator, d: int) -> int:
+    """The bytes of the largest frame of `d` values."""
+    return operator.most_bits(d, FLOAT32) // 8
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes of whole frames, and the part of them that is in sections: no header, no checksum.
+
+    `up` is what all clients have sent, `down` what all clients have received.
+    """
+
+    up: int = 0
+    up_sections: int = 0
+    down: int = 0
+    down_sections: int = 0
+    messages: int = 0
+
+    @classmethod
+    def sent(cls, frames: Iterable[bytes]) -> "Traffic":
+        """Frames of clients."""
+        sizes = [(len(frame), sections(frame)) for frame in frames]
+        return cls(sum(a for a, _ in sizes), sum(b for _, b in sizes), messages=len(sizes))
+
+    @classmethod
+    def received(cls, frame: bytes, clients: int) -> "Traffic":
+        """A frame of the server, sent to every one of so many clients."""
+        return cls(down=clients * len(frame), down_sections=clients * sections(frame))
+
+    def __add__(self, other: "Traffic") -> "Traffic":
+        return Traffic(
+            self.up + other.up,
+            self.up_sections + other.up_sections,
+            self.down + other.down,
+            self.down_sections + other.down_sections,
+            self.messages + other.messages,
+        )
+
+
+def sections(frame: bytes) -> int:
+    """The bytes of a frame's sections."""
+    return sum(wire.parse(np.frombuffer(frame, np.uint8), 2**62).header.lengths)
