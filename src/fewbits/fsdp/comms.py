@@ -13,17 +13,22 @@ if TYPE_CHECKING:
     from fewbits.fsdp.compression import Compression
 
 
-class CompressedReduceScatter(ReduceScatter):
-    """Gradients of one group, compressed; `plain` is what it takes the place of."""
+class _InPlaceOf:
+    """One group's collective; `plain` is what it takes the place of, and allocates as that does."""
 
-    def __init__(self, compression: "Compression", group: Group, plain: ReduceScatter) -> None:
+    def __init__(self, compression: "Compression", group: Group, plain: Any) -> None:
         self._compression, self._group, self.plain = compression, group, plain
 
     def allocate(
         self, size: Sequence[int | torch.SymInt], *, dtype: torch.dtype, device: torch.device
     ) -> torch.Tensor:
         """Memory as FSDP's own."""
-        return self.plain.allocate(size, dtype=dtype, device=device)
+        allocated: torch.Tensor = self.plain.allocate(size, dtype=dtype, device=device)
+        return allocated
+
+
+class CompressedReduceScatter(_InPlaceOf, ReduceScatter):
+    """Gradients of one group, compressed."""
 
     def __call__(
         self,
@@ -37,17 +42,8 @@ class CompressedReduceScatter(ReduceScatter):
         self._compression.reduce_scatter(self._group, output_tensor, input_tensor, op)
 
 
-class CheckedAllGather(AllGather):
+class CheckedAllGather(_InPlaceOf, AllGather):
     """Parameters of one group as FSDP's own all-gather sends them, once all ranks agree on it."""
-
-    def __init__(self, compression: "Compression", group: Group, plain: AllGather) -> None:
-        self._compression, self._group, self.plain = compression, group, plain
-
-    def allocate(
-        self, size: Sequence[int | torch.SymInt], *, dtype: torch.dtype, device: torch.device
-    ) -> torch.Tensor:
-        """Memory as FSDP's own."""
-        return self.plain.allocate(size, dtype=dtype, device=device)
 
     def __call__(
         self,

@@ -40,6 +40,8 @@ class Scatter(ToOwners):
         divisor: int | None = None,
     ) -> None:
         super().__init__(units, format, comm, threads, loop)
+        if self._correction is not None:
+            self._correction.bind(self._encode)
         by = comm.size if divisor is None or loop is not None else divisor
         self._add = Summation(self.incoming_1, format, divisor=by, threads=threads)
 
