@@ -4,12 +4,12 @@ import random
 
 import numpy as np
 import pytest
-from switches import packet, sealed
 
 from fewbits import Rng, _native_switch
 from fewbits.kernels import switching
 from fewbits.kernels.switching import Span
 from fewbits.links.aggregator import Setup
+from switches import packet, sealed
 
 NOTHING, REPLY, ANSWER, BROADCAST = range(4)
 JOIN, WELCOME, WAITING, REFUSED, CODES, SUM, LEAVE = range(1, 8)
