@@ -121,11 +121,13 @@ class _Pending(NamedTuple):
         for rank, work in self.started:
             if work is None or rank in self.lost:
                 continue
-            patience = 0.05 if self.lost else max(deadline - time.monotonic(), 0.05)
+            hurried = bool(self.lost)
+            patience = 0.05 if hurried else max(deadline - time.monotonic(), 0.05)
             try:
                 work.wait(timedelta(seconds=patience))
             except RuntimeError as error:
-                if _is_timeout(error) and time.monotonic() < deadline:
+                # Not by the clock alone: gloo may give up a moment before the deadline.
+                if hurried and _is_timeout(error) and time.monotonic() < deadline:
                     late.add(rank)
                 else:
                     self.lost[rank] = reason(error, self.timeout)
