@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from fewbits import PeerError  # noqa: E402
-from fewbits.links.torch_comm import _Pending  # noqa: E402
+from fewbits import PeerError
+from fewbits.links.torch_comm import _Pending
 
 
 class Late:
