@@ -11,6 +11,7 @@ from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
 OURS = ("natural", "natural:coder=rans")
+WITH_RATES_OF_PLAIN = {"fp16-hook", "bfloat16"}  # casts, which change next to nothing
 AUTO_FROM = ("none", "bfloat16", *OURS)  # what auto may choose without bias
 Result = dict[str, Any]
 
@@ -115,9 +116,20 @@ def race_table() -> str:
     return "\n".join(lines)
 
 
+def transport_table() -> str:
+    """Seconds of an exchange, by the way in which it is made."""
+    found = json.loads((RESULTS / "transport.json").read_text())
+    names = list(found["links"][0]["seconds"])
+    lines = ["| link | " + " | ".join(names) + " |", "| --- " * (len(names) + 1) + "|"]
+    for own in found["links"]:
+        cells = [f"{own['seconds'][name]:.4f}" for name in names]
+        lines.append(f"| {link(own)} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def tables() -> list[str]:
     """All of them, in the page's order."""
-    return [steps_table(), gains_table(), plans_table(), race_table()]
+    return [steps_table(), gains_table(), plans_table(), race_table(), transport_table()]
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ WARM = 3  # steps of a trial until buffers are made and lengths are promised
 TIMED = 5
 RECHECK = 5000  # steps
 HOPELESS = 1.3  # predicted to take so many times the best measured step: not tried
-TIE = 1.02  # as fast as the best: of these the one that loses least
+TIE = 1.04  # as fast as the best, as far as five steps can tell: of these what loses least
 
 Agree = Callable[[Sequence[float]], list[float]]
 """The largest of all ranks' numbers, each."""

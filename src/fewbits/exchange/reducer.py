@@ -158,6 +158,7 @@ class Plain(Reducer):
     def __init__(self, planner: Planner, progress: Progress) -> None:
         super().__init__(planner, None, progress)
         self._under_way: list[Any] = []
+        self._planned: set[tuple[int, ...]] = set()  # buckets whose parameters the report knows
 
     @property
     def specs(self) -> tuple[str, str]:
@@ -167,7 +168,10 @@ class Plain(Reducer):
     def start(self, job: Job, comm: TorchComm) -> None:
         """Divide, then sum over all ranks."""
         try:
-            self.planner.units(job.parameters)  # for the report
+            bucket = tuple(map(id, job.parameters))
+            if bucket not in self._planned:
+                self.planner.units(job.parameters)
+                self._planned.add(bucket)
             self._announce(job)
         except Exception as error:
             give_up(comm, self.progress, error)
