@@ -8,7 +8,8 @@ It covers its Table 1 (Model 2) and Tables 5, 7 and 8 (Models 1, 3 and 4).
 **Seconds.** `step_time` adds up computing, coding, sending and waiting for one step of one rank.
 It is a model: no contention, no lost packets, every link as fast as stated in both directions at
 once, buffers ready. Messages may travel while computing goes on, for the share `overlap` of it;
-coding is never hidden, because it needs the processor.
+coding is never hidden, because it needs the processor. A rank's own work for its messages passes
+while they travel, and counts where it takes longer than that: on fast links.
 """
 
 import math
@@ -20,6 +21,7 @@ from fewbits.errors import SpecError
 from fewbits.theory.bounds import check_not_negative, check_positive, check_workers
 
 FLOAT_BITS = 32.0
+PIECE = 16 * 65_536  # values that are exchanged together, while others are coded
 NATURAL_BITS, NATURAL_OMEGA = 9.0, 1 / 8
 
 
@@ -74,14 +76,19 @@ MODELS = {
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What connects the workers; each may send and receive at the full rate at once."""
+    """What connects the workers; each may send and receive at the full rate at once.
+
+    `exchange_seconds` is a rank's own work for one exchange of messages, whatever their size.
+    """
 
     bandwidth_bits_per_second: float
     latency_seconds: float = 0.0
+    exchange_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         check_positive("bandwidth_bits_per_second", self.bandwidth_bits_per_second)
         check_not_negative("latency_seconds", self.latency_seconds)
+        check_not_negative("exchange_seconds", self.exchange_seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +135,11 @@ class Traffic(NamedTuple):
     sent: float
     hops: int
 
+    def exchanges(self, values: int) -> int:
+        """How often ranks exchange messages: each hop of each piece, and the end of the step."""
+        coded = self.encoded > 0
+        return self.hops * -(-values // PIECE) + 1 if coded else 0
+
 
 def plain(values: int, workers: int) -> Traffic:
     """A ring all-reduce, which codes nothing."""
@@ -162,13 +174,17 @@ PLAIN = Codec(FLOAT_BITS)
 
 
 class StepTime(NamedTuple):
-    """Where the seconds of a step go; `hidden` ones pass while computing goes on."""
+    """Where the seconds of a step go; `hidden` ones pass while computing goes on.
+
+    `exchange_seconds` is what work for messages takes beyond the time that they are under way.
+    """
 
     compute_seconds: float
     codec_seconds: float
     wire_seconds: float
     latency_seconds: float
     hidden_seconds: float
+    exchange_seconds: float = 0.0
 
     @property
     def total_seconds(self) -> float:
@@ -178,6 +194,7 @@ class StepTime(NamedTuple):
             + self.codec_seconds
             + self.wire_seconds
             + self.latency_seconds
+            + self.exchange_seconds
             - self.hidden_seconds
         )
 
@@ -188,7 +205,10 @@ def step_time(job: Job, link: Link, codec: Codec = PLAIN, scheme: Scheme = plain
     wire = traffic.sent * codec.bits_per_value / link.bandwidth_bits_per_second
     latency = traffic.hops * link.latency_seconds
     hidden = min(wire + latency, job.overlap * job.compute_seconds)
-    return StepTime(job.compute_seconds, _codec_seconds(traffic, codec), wire, latency, hidden)
+    work = traffic.exchanges(job.values) * link.exchange_seconds
+    beyond = max(0.0, work - wire - latency)
+    coding = _codec_seconds(traffic, codec)
+    return StepTime(job.compute_seconds, coding, wire, latency, hidden, beyond)
 
 
 def break_even_bits_per_second(

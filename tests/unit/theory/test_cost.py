@@ -128,9 +128,9 @@ def seconds(job: Job, rate: float, codec: Codec | None = None, latency: float = 
 def test_a_step_is_the_sum_worked_by_hand() -> None:
     link = Link(1e9, 0.001)
     bare = cost.step_time(JOB, link)
-    assert bare == pytest.approx((0.05, 0, 0.32, 0.002, 0))
+    assert bare == pytest.approx((0.05, 0, 0.32, 0.002, 0, 0))
     own = cost.step_time(JOB, link, NINE, cost.sharded)
-    assert own == pytest.approx((0.05, 1.5e7 / 3e9 + 2e7 / 3e9, 0.09, 0.002, 0))
+    assert own == pytest.approx((0.05, 1.5e7 / 3e9 + 2e7 / 3e9, 0.09, 0.002, 0, 0))
     assert own.total_seconds == pytest.approx(0.05 + 3.5e7 / 3e9 + 0.09 + 0.002)
 
 
@@ -177,6 +177,27 @@ def test_schemes_move_what_their_protocols_say() -> None:
     assert cost.gather(d, n) == (1000, 4000, 3000, 1)
     for scheme in (cost.plain, *cost.SCHEMES.values()):
         assert scheme(d, 1) == (0, 0, 0, 0)  # one worker sends nothing
+
+
+def test_work_for_messages_counts_where_the_wire_is_faster() -> None:
+    exchanges = 2 * math.ceil(JOB.values / cost.PIECE) + 1
+    slow, fast = (Link(rate, exchange_seconds=0.002) for rate in (1e8, 1e12))
+    hidden = cost.step_time(JOB, slow, NINE, cost.sharded)
+    assert hidden.exchange_seconds == 0
+    assert hidden.total_seconds == cost.step_time(JOB, Link(1e8), NINE, cost.sharded).total_seconds
+    seen = cost.step_time(JOB, fast, NINE, cost.sharded)
+    work = seen.exchange_seconds + seen.wire_seconds
+    assert work == pytest.approx(0.002 * exchanges)
+    assert cost.step_time(JOB, fast).exchange_seconds == 0  # plain all-reduce is torch's
+    with pytest.raises(SpecError, match="exchange_seconds"):
+        Link(1e9, exchange_seconds=-1)
+
+
+def test_pieces_are_those_of_the_schemes() -> None:
+    pytest.importorskip("torch")
+    from fewbits.exchange import plan
+
+    assert plan.PIECE == cost.PIECE
 
 
 def test_messages_hide_behind_computing_and_coding_does_not() -> None:

@@ -12,13 +12,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fewbits import registry
 from fewbits.core.operator import Operator
 from fewbits.exchange.auto import measured
+from fewbits.kernels.formats import FLOAT32
 from fewbits.links.torch_comm import TorchComm
+from fewbits.rng import Rng
+from fewbits.schemes.overlap import Overlap
+from fewbits.schemes.owned import Sharded
+from fewbits.schemes.payload import Unit
+from fewbits.schemes.reduction import Progress, commit
 from fewbits.theory import cost
 from fewbits.theory.cost import Codec, Link
 
 _PINGS, _TRANSFERS, _CODINGS = 21, 3, 24
+_FEW, _PIECES, _STEPS = 64, 8, 12  # values of a unit, pieces of a step, steps
 _BYTES = 4_000_000  # sent by every rank in a transfer: many times what may pass in a burst
 
 
@@ -32,9 +40,32 @@ def of_link(comm: TorchComm) -> Link:
         comm.largest([0.0])  # all begin together
         transfers.append(_seconds(lambda: comm.start(mail).wait()))
     sent = 8 * part.nbytes * (comm.size - 1)
-    own = [-sent / statistics.median(transfers), statistics.median(pings)]
-    slowest, latency = comm.largest(own)
-    return Link(-slowest, latency)
+    own = [-sent / statistics.median(transfers), statistics.median(pings), _exchange(comm)]
+    slowest, latency, exchange = comm.largest(own)
+    return Link(-slowest, latency, exchange)
+
+
+def _exchange(comm: TorchComm) -> float:
+    """A rank's seconds for one exchange of messages, from steps of pieces with next to nothing."""
+    operator = registry.operator("natural")
+    units = [
+        Unit(f"probe/{number}", _FEW * number, _FEW, operator, operator, number)
+        for number in range(comm.size)
+    ]
+    values = np.ones(_FEW * comm.size, np.uint32)
+    pieces = [(values.copy(), Sharded(units, FLOAT32, comm)) for _ in range(_PIECES)]
+    progress, rng = Progress(), Rng.from_seed(0)
+
+    def step() -> None:
+        overlap = Overlap()
+        for own, reduction in pieces:
+            overlap.add(reduction.hops(own, rng, progress), lambda _: None)
+        overlap.finish()
+        commit(comm, progress)
+
+    seconds = [_seconds(step) for _ in range(_STEPS)]
+    exchanges = cost.sharded(_PIECES * cost.PIECE, comm.size).exchanges(_PIECES * cost.PIECE)
+    return statistics.median(seconds[_STEPS // 2 :]) / exchanges
 
 
 def of_codec(comm: TorchComm, operator: Operator, sample: npt.NDArray[np.float32]) -> Codec:
