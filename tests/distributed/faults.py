@@ -213,6 +213,7 @@ OTHER_OPTIONS: dict[str, dict[str, Any]] = {
     "master": {"master": "identity"},
     "seed": {"seed": 1},
     "scheme": {"scheme": "star"},
+    "switch": {"scheme": "switch", "aggregators": ["127.0.0.1:9"]},
     "nonfinite": {"nonfinite": "skip"},
     "policy": {"policy": "default"},
 }

@@ -150,6 +150,7 @@ def check_astray(outcomes: list[Outcome], **expected: Any) -> None:
         ("master", "master=identity"),
         ("seed", "seed=1"),
         ("scheme", "scheme=star"),
+        ("switch", "scheme=switch"),
         ("nonfinite", "nonfinite=skip"),
     ],
 )

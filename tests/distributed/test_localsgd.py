@@ -130,6 +130,7 @@ def test_a_round_that_ends_before_the_others_is_refused(launcher: Launcher) -> N
         ({"worker": RANS}, f"worker={RANS}"),
         ({"wide": 301}, "model="),
         ({"normed": True}, "model="),
+        ({"dtype": "float64"}, "model="),
     ],
 )
 def test_another_configuration_is_refused_by_attach(

@@ -295,6 +295,8 @@ def test_a_state_is_taken_where_it_belongs_and_refused_elsewhere(locals_: Any) -
         ({"local_steps": 2.0}, "local_steps"),
         ({"outer": "adam"}, "sgd or nesterov"),
         ({"scheme": "ring"}, "scheme"),
+        ({"scheme": "switch"}, "fewbits.ddp"),
+        ({"average_buffers": "*running_mean"}, "list of patterns"),
         ({"nonfinite": "ignore"}, "nonfinite"),
         ({"timeout": 0}, "timeout"),
         ({"threads": 0}, "threads"),

@@ -33,7 +33,7 @@ def register(commands: Subcommands) -> None:
         commands,
         "switch",
         summary="add up gradients for workers that train with --scheme switch",
-        example="fewbits switch --bind 0.0.0.0:48320 --workers 4 &\n"
+        example="fewbits switch --workers 4 &\n"
         "  fewbits train --workers 4 --scheme switch --aggregator 127.0.0.1:48320\n"
         "  kill -USR1 %1   # prints the statistics",
         run=run,

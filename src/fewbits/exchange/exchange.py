@@ -111,15 +111,15 @@ class Exchange:
         return Pipeline(self._reduce)
 
     def _begin(self, comm: TorchComm) -> None:
-        """Get ready for a group, all ranks of which must agree."""
-        for reducer in self._reducers():
-            reducer.prepare(comm)
+        """Get ready for a group, all ranks of which must agree before anything else is sent."""
         defaults.refuse_momentum_alone(self.loop, comm.size)
-        self.progress.promises = self._reducer.promises
         text = self._configuration()
         plan = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
         own = Header(Phase.CONFIGURE, self.progress.step, 0, plan, text=text)
         header.exchange(comm, [own] * comm.size)
+        for reducer in self._reducers():
+            reducer.prepare(comm)
+        self.progress.promises = self._reducer.promises
 
     def _enqueue(self, job: Job) -> None:
         """Give a job to the thread; an earlier failure raises again."""

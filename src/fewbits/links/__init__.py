@@ -1,1 +1,1 @@
-"""The only users of torch.distributed and of sockets."""
+"""What sends and receives for us: over torch.distributed, and over sockets."""

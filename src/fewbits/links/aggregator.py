@@ -142,6 +142,8 @@ def opened(address: Address) -> socket.socket:
         family, *_ = socket.getaddrinfo(*address, type=socket.SOCK_DGRAM)[0]
     except OSError as error:
         raise SpecError(f"there is no host {address.host!r}: {error.strerror}") from error
+    except ValueError as error:  # too long for a name, or with characters that none has
+        raise SpecError(f"{address.host!r} is no name of a host") from error
     own = socket.socket(family, socket.SOCK_DGRAM)
     for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
         own.setsockopt(socket.SOL_SOCKET, option, _BUFFER)

@@ -16,6 +16,7 @@ from fewbits.exchange.exchange import OWN, Exchange, Loaded
 from fewbits.exchange.jobs import Job
 from fewbits.exchange.options import Options
 from fewbits.exchange.state import State
+from fewbits.exchange.switching import SWITCH
 from fewbits.feedback import Feedback
 from fewbits.feedback import feedback as named_feedback
 from fewbits.localsgd import vectors
@@ -57,6 +58,8 @@ class LocalSGD(Exchange):
         process_group: Any = None,
     ) -> None:
         _check(model, worker, local_steps, feedback)
+        if scheme == SWITCH:
+            raise SpecError("scheme 'switch' sums gradients of every step: it is for fewbits.ddp")
         self.local_steps, self.outer, self.overlap = local_steps, named_outer(outer), bool(overlap)
         named = vectors.trained(model)
         buffers = vectors.averaged_buffers(model, average_buffers)
@@ -240,6 +243,7 @@ class LocalSGD(Exchange):
     def _configuration(self) -> str:
         shapes = [f"{name} {shape}" for name, shape in self.planner.model().items()]
         shapes += [f"{name} {shape}" for name, shape in self._buffers.items()]
+        shapes += [f"{own.vector.name} {own.vector.count}" for own in self._rounds]
         model = blake2b("\n".join(shapes).encode(), digest_size=4).hexdigest()
         overlap = " overlap" if self.overlap else ""
         return (

@@ -1,6 +1,6 @@
 """What LocalSGD did, measured on this rank."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import ClassVar
 
 from fewbits.exchange.report import Report
@@ -32,12 +32,7 @@ class LocalReport(Report):
 
     def as_dict(self) -> dict[str, object]:
         """All figures, for JSON."""
-        figures = {
-            "ratio": self.ratio,
-            "compressed_share": self.compressed_share,
-            "every_step_ratio": self.every_step_ratio,
-        }
-        return asdict(self) | figures
+        return Report.as_dict(self) | {"every_step_ratio": self.every_step_ratio}
 
     def __str__(self) -> str:
         if self.ranks == 1:

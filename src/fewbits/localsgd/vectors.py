@@ -88,6 +88,8 @@ class Vector:
 
 def averaged_buffers(model: nn.Module, patterns: Sequence[str]) -> list[tuple[str, Tensor]]:
     """The model's floating-point buffers whose names match a pattern."""
+    if isinstance(patterns, str):  # whose letters would be patterns, a star among them
+        raise SpecError(f"average_buffers is a list of patterns, got {patterns!r}")
     return [
         (name, buffer)
         for name, buffer in model.named_buffers()
