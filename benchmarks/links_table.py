@@ -79,6 +79,29 @@ def interval(ratio: dict[str, float]) -> str:
     return f"{ratio['value']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})"
 
 
+def crossing(ranks: int, rates: tuple[float, float], first: str, second: str) -> float:
+    """Bits a second at which both take the same time.
+
+    Between two measured links, where what `second` saves falls as one over the rate.
+    """
+    by_rate = {own["rate_bits_per_second"]: own for own in settings() if own["ranks"] == ranks}
+    slow, fast = (median(by_rate[r], first) - median(by_rate[r], second) for r in rates)
+    saved = (slow - fast) / (1 / rates[0] - 1 / rates[1])
+    return saved / (saved / rates[1] - fast)
+
+
+def crossings() -> str:
+    """Where the better choice changes."""
+    plain = [crossing(ranks, (1e9, 1e10), "none", "natural") / 1e9 for ranks in (2, 4)]
+    coded = [crossing(ranks, (1e8, 1e9), *OURS) / 1e9 for ranks in (2, 4)]
+    return (
+        "**Where the better choice changes**, with time on the wire in inverse proportion to the rate between\n"
+        f"measured links: plain DDP catches up with `natural` at {plain[0]:.1f} Gbit/s on two ranks and "
+        f"{plain[1]:.1f} Gbit/s\non four, and `natural` with `natural:coder=rans` at {coded[0]:.2f} and "
+        f"{coded[1]:.2f} Gbit/s."
+    )
+
+
 def plans_table() -> str:
     """What the planner says from what was measured, over what the clock says."""
     every = settings()
@@ -129,7 +152,14 @@ def transport_table() -> str:
 
 def tables() -> list[str]:
     """All of them, in the page's order."""
-    return [steps_table(), gains_table(), plans_table(), race_table(), transport_table()]
+    return [
+        steps_table(),
+        gains_table(),
+        crossings(),
+        plans_table(),
+        race_table(),
+        transport_table(),
+    ]
 
 
 if __name__ == "__main__":

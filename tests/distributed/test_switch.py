@@ -116,7 +116,13 @@ def raised(outcomes: list[Outcome], within: float) -> set[str]:
 def test_a_killed_worker_is_an_error_on_all_others(launcher: Launcher) -> None:
     with serving(Setup(3)) as own:
         outcomes = launcher.run(
-            "fail", 3, place="encode", deed="kill", timeout=10.0, options=on(own.address)
+            "fail",
+            3,
+            place="encode",
+            deed="kill",
+            timeout=10.0,
+            hurry=False,
+            options=on(own.address),
         )
     assert any("rank 1" in text for text in raised([outcomes[0], outcomes[2]], 10.0))
 

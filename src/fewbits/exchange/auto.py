@@ -19,6 +19,7 @@ from fewbits.core.vector import Vector
 from fewbits.exchange.reducer import Reducer
 from fewbits.kernels.formats import FLOAT32
 from fewbits.rng import Rng
+from fewbits.schemes.payload import CHUNK
 from fewbits.theory import cost
 from fewbits.theory.cost import Codec, Job, Link
 
@@ -164,13 +165,19 @@ class Auto:
         bandwidth = 8 * plain.bytes / max(plain.exposed, 1e-9)
         return max(plain.step - plain.exposed, 0.0), Link(max(bandwidth, 1.0), self._latency)
 
+    def _error(self, name: str) -> float:
+        return self.candidates[name].planner.worker.guarantee(CHUNK).error
+
     def _decide(self, step: int) -> None:
         best = min(figures.step for figures in self._figures.values())
-        self.current = next(
+        near = [
             name
             for name in self.candidates
             if name in self._figures and self._figures[name].step <= TIE * best
-        )
+        ]
+        # Of those that lose as little as the first, which differ in their coding, the fastest.
+        equal = [name for name in near if self._error(name) == self._error(near[0])]
+        self.current = min(equal, key=lambda name: self._figures[name].step)
         compute, link = self._link()
         self.decision = Decision(
             self.current,

@@ -131,6 +131,8 @@ class LocalSGD(Exchange):
         With `overlap`, call `sync()` before: a round that is under way is lost otherwise.
         """
         if self._pipeline is not None and self._pipeline.failure is not None:
+            # The round was not exchanged: the next `sync()` must not take ranks for equal.
+            self._in_round = max(self._in_round, int(self._pending))
             self._pending = False
         super().close()
         self._under_way = []
