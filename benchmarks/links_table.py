@@ -95,10 +95,10 @@ def crossings() -> str:
     plain = [crossing(ranks, (1e9, 1e10), "none", "natural") / 1e9 for ranks in (2, 4)]
     coded = [crossing(ranks, (1e8, 1e9), *OURS) / 1e9 for ranks in (2, 4)]
     return (
-        "**Where the better choice changes**, with time on the wire in inverse proportion to the rate between\n"
-        f"measured links: plain DDP catches up with `natural` at {plain[0]:.1f} Gbit/s on two ranks and "
-        f"{plain[1]:.1f} Gbit/s\non four, and `natural` with `natural:coder=rans` at {coded[0]:.2f} and "
-        f"{coded[1]:.2f} Gbit/s."
+        "**Where the better choice changes**, with time on the wire in inverse proportion to the\n"
+        "rate between measured links: plain DDP catches up with `natural` at "
+        f"{plain[0]:.1f} Gbit/s on\ntwo ranks and {plain[1]:.1f} Gbit/s on four, and `natural` with "
+        f"`natural:coder=rans` at {coded[0]:.2f}\nand {coded[1]:.2f} Gbit/s."
     )
 
 
