@@ -97,8 +97,8 @@ def crossings() -> str:
     return (
         "**Where the better choice changes**, with time on the wire in inverse proportion to the\n"
         "rate between measured links: plain DDP catches up with `natural` at "
-        f"{plain[0]:.1f} Gbit/s on\ntwo ranks and {plain[1]:.1f} Gbit/s on four, and `natural` with "
-        f"`natural:coder=rans` at {coded[0]:.2f}\nand {coded[1]:.2f} Gbit/s."
+        f"{plain[0]:.1f} Gbit/s on\ntwo ranks and {plain[1]:.1f} Gbit/s on four, and `natural` "
+        f"with `natural:coder=rans` at {coded[0]:.2f}\nand {coded[1]:.2f} Gbit/s."
     )
 
 
