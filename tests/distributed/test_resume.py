@@ -99,7 +99,7 @@ def test_what_one_rank_cannot_load_all_ranks_refuse(launcher: Launcher) -> None:
         assert told.keys() == REFUSED.keys()
         for name, (error, message, seconds) in told.items():
             assert error == "DisagreementError", (rank, name, error, message)
-            assert seconds < 5, name  # told by its peer, not by a deadline
+            assert seconds < 1, name
             assert REFUSED[name] in message or rank == 0, (name, message)
             if rank == 0 and name in ("missing", "cut short", "one bit", "another rank's"):
                 assert message.startswith("rank 1 at step ")

@@ -124,7 +124,9 @@ def test_a_killed_worker_is_an_error_on_all_others(launcher: Launcher) -> None:
             hurry=False,
             options=on(own.address),
         )
-    assert any("rank 1" in text for text in raised([outcomes[0], outcomes[2]], 10.0))
+    survivors = [outcomes[0], outcomes[2]]
+    assert all(outcome.elapsed is not None for outcome in survivors)
+    assert any("rank 1" in text for text in raised(survivors, 10.0))
 
 
 def test_an_aggregator_that_goes_is_an_error_on_all_ranks(launcher: Launcher) -> None:

@@ -179,3 +179,15 @@ def test_what_is_missing_or_unknown_is_named(given: Path) -> None:
     assert "--workers, --bandwidth, --compute" in done.stderr
     assert "did you mean 'natural'?" in plan("naturel", code=2).stderr
     assert "says nothing about sign" in plan("sign", "--speeds", given, code=2).stderr
+
+
+def test_work_for_messages_counts_on_fast_links_only(given: Path) -> None:
+    def step(bandwidth: str, exchange: str) -> float:
+        words = ("natural", "--json", "--speeds", given, "--exchange", exchange)
+        (row,) = json.loads(plan(*words, bandwidth=bandwidth, latency="0s").stdout)["operators"]
+        return row["step_seconds"]
+
+    assert step("100Mbit", "1ms") == step("100Mbit", "0s")
+    # 25 million values are 24 pieces, so a step has 49 exchanges.
+    wire = 25e6 * 9 * 2 * 7 / 8 / 400e9
+    assert step("400Gbit", "1ms") - step("400Gbit", "0s") == pytest.approx(0.049 - wire)

@@ -53,6 +53,14 @@ def register(commands: Subcommands) -> None:
     _add(parser, "--latency", quantities.seconds, "one way, such as 5ms (default 0s)", "0s")
     _add(
         parser,
+        "--exchange",
+        quantities.seconds,
+        "a rank's own work for one exchange of messages, such as 1ms; bench link measures it "
+        "(default 0s)",
+        "0s",
+    )
+    _add(
+        parser,
         "--overlap",
         _up_to(1.0),
         "share of computing during which messages travel, 0 to 1 (default 0)",
@@ -151,7 +159,7 @@ def _up_to(most: float) -> Callable[[str], float]:
 
 def _setting(options: argparse.Namespace) -> Setting:
     job = Job(options.params, options.workers, options.compute, options.overlap)
-    link = Link(options.bandwidth, options.latency)
+    link = Link(options.bandwidth, options.latency, options.exchange)
     return Setting(job, link, cost.SCHEMES[options.scheme], options.noise)
 
 
