@@ -28,8 +28,26 @@ def silent(part: float) -> None:
     """A `Tick` for callers without a progress bar."""
 
 
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a paper says, and what came out here; `agrees` is None where it was not run."""
+
+    paper: str  # "natural" or "optimal"
+    where: str  # "Table 5", "Section 6.2"
+    claim: str
+    claimed: str
+    ours: str
+    agrees: bool | None
+    why: str = ""  # demanded where it does not agree
+
+
 def nothing(_: Sequence[object]) -> list[str]:
     """No findings: the figure says it all."""
+    return []
+
+
+def no_claims(_: Sequence[object]) -> list[Claim]:
+    """Nothing that a paper says in its headlines."""
     return []
 
 
@@ -38,6 +56,7 @@ class Experiment(Generic[R]):
     """One table or figure.
 
     `findings` are sentences about the rows, with their numbers, for questions that a paper asks.
+    `claims` are the papers' headline claims that these rows decide.
     Equal settings give equal rows. `version` is raised whenever rows or the figure change, so
     that results of older code are not taken for finished.
     """
@@ -49,4 +68,5 @@ class Experiment(Generic[R]):
     compute: Callable[[Settings, Tick], list[R]]
     draw: Callable[[Sequence[R]], "Figure"]
     findings: Callable[[Sequence[R]], list[str]] = nothing
+    claims: Callable[[Sequence[R]], list[Claim]] = no_claims
     version: int = 1
