@@ -12,6 +12,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from fewbits.lab.experiments import federated_scale as scale
+from fewbits.lab.recorded.federated import scale as scale_table
+from fewbits.lab.tables import markdown
 
 RESULTS = Path(__file__).parent / "results" / "federated-scale.json"
 SEED = 7
@@ -19,20 +21,7 @@ SEED = 7
 
 def table(found: dict) -> str:
     """As on the page."""
-    lines = [
-        "| clients | a round | updates | rounds | kB up a message | fewer bytes up | seconds |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for row in found["rows"]:
-        reached = row["rounds"] is not None
-        rounds = f"{row['rounds']:,}" if reached else f"> {found['most_rounds']:,}"
-        less = f"{row['times_less_up']:.1f}" if row["times_less_up"] else "1" if reached else ""
-        seconds = f"{row['seconds']:,.0f}" if reached else ""
-        lines.append(
-            f"| {row['clients']:,} | {row['present']} | {row['operator']} | {rounds} "
-            f"| {row['bytes_a_message'] / 1000:.2f} | {less} | {seconds} |"
-        )
-    return "\n".join(lines)
+    return markdown(scale_table(found))
 
 
 def main() -> None:

@@ -11,7 +11,6 @@ already is not run again. `--table` prints what the document shows. Ranks are th
 import argparse
 import json
 import multiprocessing
-import statistics
 import time
 import warnings
 from dataclasses import asdict, dataclass
@@ -24,12 +23,13 @@ import torch
 from torch import nn
 
 import fewbits
+from fewbits.lab.recorded.training import PLAIN, WITH, local
+from fewbits.lab.tables import markdown
 from fewbits.policy import SMALL, Default
 from fewbits.train import data, models
 
 RESULTS = Path(__file__).parent / "results" / "local-sgd.json"
 RANKS, SEEDS = 4, 3
-PLAIN, WITH = "identity", " with "
 OPERATORS = (PLAIN, "natural", "natural:coder=rans", "natural:coder=rans with ef14")
 FRAMES_EVERY = 4  # rounds between two in which the operator's own frames are measured
 
@@ -273,63 +273,9 @@ def digest(net: nn.Module) -> str:
     return state.hexdigest()
 
 
-def predicted_ratio(run: dict[str, Any]) -> float:
-    """By the operator's own frames, with what goes exact, and without headers between ranks."""
-    exact, all_of_them = run["exact_elements"], run["elements"]
-    return 32 * all_of_them / (32 * exact + run["bits_of_frames"] * (all_of_them - exact))
-
-
-def summary(runs: list[dict[str, Any]], of: dict[str, Any]) -> dict[str, Any]:
-    """Paired by seed against the same method without compression."""
-
-    def chosen(operator: str) -> list[dict[str, Any]]:
-        return [r for r in runs if (r["data"], r["method"], r["operator"])
-                == (of["data"], of["method"], operator)]  # fmt: skip
-
-    own, plain = chosen(of["operator"]), chosen(PLAIN)
-    gaps = [a["test_loss"] - b["test_loss"] for a, b in zip(own, plain, strict=True)]
-    error = statistics.stdev(gaps) / len(gaps) ** 0.5
-    return {
-        "loss": statistics.mean(r["test_loss"] for r in own),
-        "accuracy": statistics.mean(r["accuracy"] for r in own),
-        "difference": statistics.mean(gaps),
-        "error": error,
-        "within": abs(statistics.mean(gaps)) <= 2 * error,
-        "ratio": statistics.mean(r["plain"] / r["sent"] for r in own),
-        "predicted": statistics.mean(map(predicted_ratio, own)),
-        "equal": all(r["equal"] for r in own),
-    }
-
-
-def label(operator: str) -> str:
-    """In the document."""
-    spec, with_, feedback = operator.partition(WITH)
-    return "none" if operator == PLAIN else f"`{spec}`" + (f"{with_}`{feedback}`" if with_ else "")
-
-
-def order(group: tuple[str, str, str]) -> tuple[str, int, bool, int]:
-    """LocalSGD before DiLoCo, uncompressed first."""
-    name, method, operator = group
-    return name, -len(method), operator != PLAIN, len(operator)
-
-
 def table(runs: list[dict[str, Any]]) -> str:
-    """Markdown, as the document has it."""
-    rows = ["| data | method | operator | test loss | difference | fewer bytes | by its frames |",
-            "| --- | --- | --- | --- | --- | --- | --- |"]  # fmt: skip
-    groups = dict.fromkeys((r["data"], r["method"], r["operator"]) for r in runs)
-    names = {"mnist": "MNIST, MLP", "tinyshakespeare": "tiny-shakespeare, GPT"}
-    for name, method, operator in sorted(groups, key=order):
-        found = summary(runs, {"data": name, "method": method, "operator": operator})
-        difference = f"{found['difference']:+.4f} ± {found['error']:.4f}"
-        # With a memory, messages are not the changes that frames were made of.
-        own = "" if WITH in operator else f"{found['predicted']:.2f} ×"
-        rows.append(
-            f"| {names[name]} | {method} | {label(operator)} | "
-            f"{found['loss']:.4f} | {'' if operator == PLAIN else difference} | "
-            f"{found['ratio']:.2f} × | {own} |"
-        )
-    return "\n".join(rows)
+    """As on the page."""
+    return markdown(local(runs))
 
 
 if __name__ == "__main__":

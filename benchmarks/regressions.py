@@ -13,28 +13,16 @@ from dataclasses import asdict
 from pathlib import Path
 
 from fewbits.lab.experiments import oc_regressions as regressions
+from fewbits.lab.recorded.papers import regressions as regressions_table
+from fewbits.lab.tables import markdown
 
 RESULTS = Path(__file__).parent / "results" / "regressions.json"
 SEED = 7
 
 
 def table(found: dict) -> str:
-    """As on the page: the kind of regression, the data, and how many times fewer bits."""
-    lines = [
-        "| regression | d | operator | steps | sections | without key | frames |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for row in found["rows"]:
-        spec = row["spec"].replace("|", "\\|")
-        steps = "stalls" if row["steps"] is None else f"{row['steps']:,}"
-        names = ("sections", "without_key", "frames")
-        values = [row[f"times_less_{name}"] for name in names]
-        cells = ["" if value is None else f"{value:.1f}" for value in values]
-        lines.append(
-            f"| {row['kind']}, {row['data']} | {row['d']} | `{spec}` | {steps} "
-            f"| {' | '.join(cells)} |"
-        )
-    return "\n".join(lines)
+    """As on the page."""
+    return markdown(regressions_table(found))
 
 
 def main() -> None:

@@ -27,6 +27,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 
 import fewbits.fsdp
+from fewbits.lab.recorded.training import sharded as sharded_table
+from fewbits.lab.tables import markdown
 from fewbits.train import data, models
 
 RESULTS = Path(__file__).parent / "results" / "sharded-training.json"
@@ -208,43 +210,9 @@ def keep(row: dict[str, Any]) -> None:
     unfinished.replace(RESULTS)
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    """Losses beside plain training's with the same seed, bytes, and whether repeats are equal."""
-    lines = ["| data | operator | seeds | loss | difference ± standard error | bytes | repeated |"]
-    lines.append("| --- | --- | --- | --- | --- | --- | --- |")
-    for name in TASKS:
-        losses: dict[str, dict[int, float]] = {}
-        for row in rows:
-            if row["data"] == name and not row["repeat"]:
-                losses.setdefault(row["worker"], {})[row["seed"]] = row["loss"]
-        for worker, own in losses.items():
-            mine = [r for r in rows if r["data"] == name and r["worker"] == worker]
-            lines.append(line(name, worker, own, losses.get(PLAIN, {}), mine))
-    return "\n".join(lines)
-
-
-def line(
-    name: str,
-    worker: str,
-    own: dict[int, float],
-    plain: dict[int, float],
-    rows: list[dict[str, Any]],
-) -> str:
-    """One row of the table."""
-    paired = [own[seed] - plain[seed] for seed in own if seed in plain]
-    difference, bytes_, repeated = "", "", ""
-    if worker != PLAIN and len(paired) > 1:
-        error = float(np.std(paired, ddof=1)) / math.sqrt(len(paired))
-        difference = f"{np.mean(paired):+.4f} ± {error:.4f}"
-    if "sent_bytes" in rows[0]:
-        bytes_ = f"{np.mean([row['plain_bytes'] / row['sent_bytes'] for row in rows]):.2f}× less"
-    again = [row for row in rows if row["repeat"]]
-    if again:
-        first = {row["seed"]: row["shards"] for row in rows if not row["repeat"]}
-        same = all(row["shards"] == first[row["seed"]] for row in again)
-        repeated = "same bits" if same else "other bits"
-    mean = float(np.mean(list(own.values())))
-    return f"| {name} | {worker} | {len(own)} | {mean:.4f} | {difference} | {bytes_} | {repeated} |"
+def table(runs: list[dict[str, Any]]) -> str:
+    """As on the page."""
+    return markdown(sharded_table(runs))
 
 
 if __name__ == "__main__":

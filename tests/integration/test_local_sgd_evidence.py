@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from fewbits.lab.recorded.training import predicted_ratio
+
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = ROOT / "benchmarks"
 RANKS, SEED, H, BATCH = 2, 3, 4, 256
@@ -113,4 +115,4 @@ def test_bytes_are_those_of_the_operators_frames_within_five_percent(benchmark: 
     for run in results():
         if study.WITH in run["operator"]:  # its messages are not the changes alone
             continue
-        assert run["plain"] / run["sent"] == pytest.approx(study.predicted_ratio(run), rel=0.05)
+        assert run["plain"] / run["sent"] == pytest.approx(predicted_ratio(run), rel=0.05)

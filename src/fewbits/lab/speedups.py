@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 D = 10**6
 KEPT = 0.1
 MOST_LEVELS = 40  # far beyond the best
+_NARROW = 1.5  # times: a span whose two ends have one label
+_LABEL = 1.4  # times: how far a label reaches to the right
 _TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20)
 _NAMES = {
     "identity": "no compression",
@@ -158,9 +160,7 @@ def figure(title: str, baseline: str) -> Callable[[Sequence[Row]], "Figure"]:
                     "X" if departs else "|", ms=10 if departs else 18,
                     color=figures.ORANGE if departs else "black",
                 )  # fmt: skip
-            _numbers(plot, worst, at, "right")
-            if most.ours != worst.ours:
-                _numbers(plot, most, at, "left")
+            _numbers(plot, worst, most, at)
         plot.set_title("a million values, dithering with p = 2 and the best number of levels",
                        fontsize=10)  # fmt: skip
         plot.axvline(1, color="black", lw=1)
@@ -183,14 +183,34 @@ def figure(title: str, baseline: str) -> Callable[[Sequence[Row]], "Figure"]:
     return draw
 
 
-def _numbers(plot: "Axes", row: Row, at: int, side: str) -> None:
-    """Ours over the end of a span and the print below, both away from the other end."""
+def _numbers(plot: "Axes", worst: Row, most: Row, at: int) -> None:
+    """Ours over the ends of a span and the print below, no text on the line at 1."""
+    if worst.ours < most.ours < _NARROW * worst.ours:
+        ours = f"{worst.ours:#.3g} to {most.ours:#.3g}"
+        printed, low = f"{worst.printed} to {most.printed}", float(worst.printed or 1)
+        departs = worst.reproduces is False or most.reproduces is False
+        _number(plot, ours, printed, (worst.ours, low), at, side="left", departs=departs)
+        return
+    for row, side in ((worst, "right"), (most, "left")):
+        x = float(row.printed or 1)
+        beside = row.ours < 1 < _LABEL * row.ours or x < 1 < _LABEL * x
+        _number(
+            plot, f"{row.ours:#.3g}", row.printed or "", (row.ours, x), at,
+            side="right" if beside else side, departs=row.reproduces is False,
+        )  # fmt: skip
+        if worst.ours == most.ours:
+            return
+
+
+def _number(
+    plot: "Axes", ours: str, printed: str, x: tuple[float, float], at: int, *, side: str,
+    departs: bool,
+) -> None:  # fmt: skip
     away = 2 if side == "left" else -2
     cells = (
-        (f"{row.ours:#.3g}", row.ours, 11, "bottom", figures.BLUE),
-        (row.printed or "", float(row.printed or 1), -11, "top",
-         figures.ORANGE if row.reproduces is False else "black"),
-    )  # fmt: skip
-    for text, x, height, vertical, colour in cells:
-        plot.annotate(text, (x, at), (away, height), textcoords="offset points", ha=side,
+        (ours, x[0], 11, "bottom", figures.BLUE),
+        (printed, x[1], -11, "top", figures.ORANGE if departs else "black"),
+    )
+    for text, place, height, vertical, colour in cells:
+        plot.annotate(text, (place, at), (away, height), textcoords="offset points", ha=side,
                       va=vertical, fontsize=9, color=colour, bbox=figures.PAPER)  # fmt: skip
