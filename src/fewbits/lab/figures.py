@@ -34,14 +34,15 @@ _STYLE: Any = {
 
 
 def panels(
-    title: str, columns: int = 1, *, width: float = 7.5, height: float = 4.5
+    title: str, columns: int = 1, rows: int = 1, *, width: float = 7.5, height: float = 4.5
 ) -> tuple["Figure", list["Axes"]]:
-    """A figure of `columns` plots side by side, its title above."""
+    """A figure of `columns` plots side by side, in `rows`, its title above."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
     figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=12)
-    axes = [figure.add_subplot(1, columns, number + 1) for number in range(columns)]
+    places = range(1, rows * columns + 1)
+    axes = [figure.add_subplot(rows, columns, place) for place in places]
     for plot in axes:
         plot.set_axisbelow(True)
     return figure, axes

@@ -2,20 +2,21 @@
 
 A result is finished when its JSON file is there and says the same settings and version. It is
 written last, and every file is written whole or not at all, so an interrupted run goes on where it
-stopped.
+stopped. Which files `--data` held is not part of the settings: `--force` after it has changed.
 """
 
 import csv
 import io
 import json
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from fewbits.errors import SpecError
 from fewbits.lab import figures
 from fewbits.lab.experiment import Experiment, Settings, Tick, silent
+from fewbits.lab.parts import Parts, replace_file
 from fewbits.lab.printed import Comparison
 from fewbits.train.extras import check_installed
 
@@ -57,12 +58,16 @@ def obtain(
     if rows is not None and picture.is_file() and stem.with_suffix(".csv").is_file():
         return Result(experiment, rows, picture.read_bytes(), fresh=False)
     fresh = rows is None
+    parts = Parts(folder / f"{experiment.name}.parts.json", _head(experiment, settings))
+    if force:
+        parts.discard()
     if rows is None:
-        rows = experiment.compute(settings, tick)
+        rows = experiment.compute(replace(settings, parts=parts), tick)
     drawn = figures.png(lambda: experiment.draw(rows))
-    _write(stem.with_suffix(".csv"), as_csv(experiment, rows).encode())
-    _write(picture, drawn)
-    _write(stem.with_suffix(".json"), _as_json(experiment, settings, rows).encode())
+    replace_file(stem.with_suffix(".csv"), as_csv(experiment, rows).encode())
+    replace_file(picture, drawn)
+    replace_file(stem.with_suffix(".json"), _as_json(experiment, settings, rows).encode())
+    parts.discard()
     return Result(experiment, rows, drawn, fresh)
 
 
@@ -98,16 +103,21 @@ def columns(row: type[Any]) -> list[str]:
 def write_page(folder: Path, html: str) -> Path:
     """The page of a folder."""
     path = folder / "index.html"
-    _write(path, html.encode())
+    replace_file(path, html.encode())
     return path
 
 
 def _head(experiment: Experiment[Any], settings: Settings) -> dict[str, Any]:
+    """What a result is of; that there was a folder of data matters, and not where it lay."""
     return {
         "format": _FORMAT,
         "experiment": experiment.name,
         "version": experiment.version,
-        "settings": asdict(settings),
+        "settings": {
+            "seed": settings.seed,
+            "quick": settings.quick,
+            "data": True if settings.data else None,
+        },
     }
 
 
@@ -122,9 +132,3 @@ def _as_json(experiment: Experiment[Any], settings: Settings, rows: Rows) -> str
     assert not bad, f"{experiment.name}: not finite: {bad[0]}"
     head = _head(experiment, settings)
     return json.dumps({"head": head, "rows": plain}, indent=1, allow_nan=False) + "\n"
-
-
-def _write(path: Path, data: bytes) -> None:
-    unfinished = path.with_name(path.name + ".tmp")
-    unfinished.write_bytes(data)
-    unfinished.replace(path)
