@@ -47,7 +47,7 @@ def register(commands: Subcommands) -> None:
         verb.add_argument("--seed", type=_seed, default=lab.Settings().seed, help="default: 7")
         verb.add_argument("--quick", action="store_true", help="fewer repetitions, rougher figures")
         verb.add_argument(
-            "--data", metavar="DIR", help="a folder of LIBSVM files, for some of them"
+            "--data", metavar="DIR", help="a folder of data sets, for some of them (docs/lab.md)"
         )
         verb.add_argument("--force", action="store_true", help="compute finished results again")
         verb.add_argument(

@@ -52,22 +52,15 @@ _METADATA = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
 
 
 def panels(
-    title: str, columns: int = 1, *, width: float = 7.5, height: float = 4.5
+    title: str, columns: int = 1, rows: int = 1, *, width: float = 7.5, height: float = 4.5
 ) -> tuple["Figure", list["Axes"]]:
-    """A figure of `columns` plots side by side, its title above."""
-    return grid(title, 1, columns, width=width, height=height)
-
-
-def grid(
-    title: str, rows: int, columns: int, *, width: float, height: float
-) -> tuple["Figure", list["Axes"]]:
-    """A figure of plots in rows, its title above."""
+    """A figure of `columns` plots side by side, in `rows`, its title above."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
     figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=12)
-    count = rows * columns
-    axes = [figure.add_subplot(rows, columns, number + 1) for number in range(count)]
+    places = range(1, rows * columns + 1)
+    axes = [figure.add_subplot(rows, columns, place) for place in places]
     for plot in axes:
         plot.set_axisbelow(True)
     return figure, axes

@@ -1,7 +1,8 @@
 """Results in a folder: NAME.json, from which everything else is made.
 
 A result is finished when its file is there and says the same settings and version. Files are
-written whole or not at all, so an interrupted run goes on where it stopped.
+written whole or not at all, so an interrupted run goes on where it stopped. Which files `--data`
+held is not part of the settings: `--force` after it has changed.
 """
 
 import csv
@@ -9,7 +10,7 @@ import io
 import json
 import math
 import time
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 from fewbits.bench.machine import this_machine
 from fewbits.errors import SpecError
 from fewbits.lab.experiment import Experiment, Settings, Tick, silent
+from fewbits.lab.parts import Parts, replace_file
 from fewbits.lab.printed import Comparison
 from fewbits.train.extras import check_installed
 
@@ -59,8 +61,11 @@ def obtain(
     """The result in `folder`, computed and written unless it is there."""
     if not force and (found := finished(experiment, settings, folder)) is not None:
         return found
+    parts = Parts(folder / f"{experiment.name}.parts.json", _head(experiment, settings))
+    if force:
+        parts.discard()
     began = time.perf_counter()
-    rows = experiment.compute(settings, tick)
+    rows = experiment.compute(replace(settings, parts=parts), tick)
     made = {
         "on": datetime.now(UTC).date().isoformat(),
         "seconds": round(time.perf_counter() - began, 1),
@@ -68,6 +73,7 @@ def obtain(
     }
     text = _as_json(experiment, settings, rows, made)
     write(folder / f"{experiment.name}.json", text)
+    parts.discard()
     return Result(experiment, settings, rows, made, fresh=True)
 
 
@@ -77,7 +83,9 @@ def finished(experiment: Experiment[Any], settings: Settings, folder: Path) -> R
         found = load(experiment, folder)
     except SpecError:
         return None
-    return found if found is not None and found.settings == settings else None
+    if found is None or _head(experiment, found.settings) != _head(experiment, settings):
+        return None
+    return found
 
 
 def load(experiment: Experiment[Any], folder: Path) -> Result | None:
@@ -90,10 +98,12 @@ def load(experiment: Experiment[Any], folder: Path) -> Result | None:
         document = json.loads(path.read_text(encoding="utf-8"))
         head = document["head"]
         version = head["version"]
-        settings = Settings(**head["settings"])
+        given = head["settings"]
+        data = "DIR" if given.get("data") else None  # where it lay is not kept
+        settings = Settings(given["seed"], given["quick"], data)
         rows = [experiment.row(**row) for row in document["rows"]]
         made = dict(document.get("made", {}))
-        ours = head == _head(experiment, settings)
+        ours = head | {"settings": None} == _head(experiment, settings) | {"settings": None}
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -126,19 +136,21 @@ def columns(row: type[Any]) -> list[str]:
 def write(path: Path, text: str) -> None:
     """The whole file or nothing; one that has this text already is left alone."""
     data = text.encode()
-    if path.is_file() and path.read_bytes() == data:
-        return
-    unfinished = path.with_name(path.name + ".tmp")
-    unfinished.write_bytes(data)
-    unfinished.replace(path)
+    if not path.is_file() or path.read_bytes() != data:
+        replace_file(path, data)
 
 
 def _head(experiment: Experiment[Any], settings: Settings) -> Document:
+    """What a result is of; that there was a folder of data matters, and not where it lay."""
     return {
         "format": _FORMAT,
         "experiment": experiment.name,
         "version": experiment.version,
-        "settings": asdict(settings),
+        "settings": {
+            "seed": settings.seed,
+            "quick": settings.quick,
+            "data": True if settings.data else None,
+        },
     }
 
 

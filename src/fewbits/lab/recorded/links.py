@@ -184,8 +184,8 @@ def draw(document: Document) -> "Figure":
     """A panel for each rate, bars of times as fast as plain, lines for intervals."""
     every = settings(document)
     half = (len(every) + 1) // 2
-    drawn, plots = figures.grid(
-        "Training steps on shaped links: times as fast as plain DDP", 2, half,
+    drawn, plots = figures.panels(
+        "Training steps on shaped links: times as fast as plain DDP", half, 2,
         width=3.1 * half, height=7.4,
     )  # fmt: skip
     for number, own in enumerate(every):
