@@ -5,6 +5,7 @@ from typing import Any
 from fewbits.errors import SpecError
 from fewbits.lab.experiment import Experiment
 from fewbits.lab.experiments import (
+    bits_error,
     comparison,
     federated_scale,
     flower,
@@ -50,6 +51,7 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
     uncertainty.EXPERIMENT,
     scale.EXPERIMENT,
     flower.EXPERIMENT,
+    bits_error.EXPERIMENT,
 )
 
 

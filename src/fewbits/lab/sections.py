@@ -24,6 +24,7 @@ DESCENT = "measured: descent with real frames"
 MEASURED = "measured"
 TRAINED = "measured: training runs"
 MIXED = "bytes measured, seconds modelled"
+LEARNED = "measured: training runs; seconds on a link are modelled"
 
 SECTIONS = (
     Section(
@@ -31,7 +32,7 @@ SECTIONS = (
         "What it is, in one figure",
         "Bits a value against error. A lower bound holds for every operator; what an operator "
         "costs is its distance from that line.",
-        {"uncertainty": FRAMES, "comparison": FRAMES},
+        {"bits-error": FRAMES, "uncertainty": FRAMES, "comparison": FRAMES},
     ),
     Section(
         "speed",
@@ -49,7 +50,12 @@ SECTIONS = (
         "links",
         "Training on shaped links",
         "Whole training steps where the link is the bottleneck, and where it is not.",
-        {"links": MEASURED, "time-to-accuracy": TRAINED, "transport": MEASURED},
+        {
+            "links": MEASURED,
+            "time-to-accuracy": TRAINED,
+            "nc-step-time": "measured where it says so, and modelled",
+            "transport": MEASURED,
+        },
     ),
     Section(
         "accuracy",
@@ -57,6 +63,10 @@ SECTIONS = (
         "What compression does to what is learned: paired runs from the same start.",
         {
             "accuracy": TRAINED,
+            "nc-training-mnist": LEARNED,
+            "nc-training-resnet20": LEARNED,
+            "nc-training-alexnet": LEARNED,
+            "nc-training-gpt": LEARNED,
             "feedback": TRAINED,
             "feedback-cnn": TRAINED,
             "feedback-search": TRAINED,
