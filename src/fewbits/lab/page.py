@@ -134,7 +134,7 @@ def _claims(shown: Sequence[Exhibit]) -> str:
             verdict = {True: "agrees", False: "**does not agree**", None: "**not run**"}[
                 claim.agrees
             ]
-            why = f"{verdict}: {claim.why}" if claim.why else verdict
+            why = f"{verdict}: {claim.why.removeprefix('not run: ')}" if claim.why else verdict
             paper = _PAPERS.get(claim.paper, claim.paper)
             rows.append([
                 f"{paper}, {claim.where}", claim.claim, claim.claimed, claim.ours, why,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from fewbits.lab import figures
+from fewbits.lab.experiment import Claim
 from fewbits.lab.printed import Comparison, agrees
 from fewbits.theory.cost import MODELS
 
@@ -34,6 +35,7 @@ _NAMES = {
     "D_nat": "natural dithering\n$D_{nat}$",
     "D_nat, norm too": "natural dithering,\nnorm compressed too",
 }
+_PLAIN = {name: text.partition("\n$")[0].replace("\n", " ") for name, text in _NAMES.items()}
 ENDS = ((1.0, "one worker"), (0.0, "many workers"))
 FLAT = "the print takes κ = 1 where the printed formula has κ = min{1, √d·2^(1−s)}"
 
@@ -141,6 +143,28 @@ def best(model: int, formula: Formula, theta: float) -> tuple[float, int]:
         found.append((MODELS[model].speedup(growth - 1, bits, theta), -levels))
     speedup, levels = max(found)
     return speedup, -levels
+
+
+def claims(where: str, operators: Sequence[str]) -> Callable[[Sequence[Row]], list[Claim]]:
+    """Of these operators: how many times less is sent in all, from one worker to many."""
+
+    def decided(table: Sequence[Row]) -> list[Claim]:
+        found = []
+        for name in operators:
+            worst, most = (row for row in table if row.operator == name)
+            agrees = worst.reproduces is not False and most.reproduces is not False
+            remarks = dict.fromkeys(row.reason for row in (worst, most) if row.reason)
+            found.append(
+                Claim(
+                    "natural", where, f"{_PLAIN[name]}: total communication, one worker to many",
+                    f"{worst.printed} to {most.printed} times less",
+                    f"{worst.ours:.3g} to {most.ours:.3g} times less, by the printed formulas",
+                    agrees, "; ".join(remarks),
+                )
+            )  # fmt: skip
+        return found
+
+    return decided
 
 
 def figure(title: str, baseline: str) -> Callable[[Sequence[Row]], "Figure"]:
