@@ -11,7 +11,6 @@ import pytest
 from fewbits import lab
 from fewbits.cli import main
 from fewbits.lab import store
-from fewbits.lab.recorded.index import RECORDED
 
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 
@@ -53,9 +52,13 @@ def test_run_writes_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_the_page_is_made_again_from_json_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
-    words = ["lab", "run", "nc-table1", "--out", str(first), "--recorded", str(RESULTS)]
-    assert main(words) == 0
+    """Byte for byte, with recorded results of which one makes two figures."""
+    given, first, second = (tmp_path / name for name in ("given", "first", "second"))
+    given.mkdir()
+    for name in ("links.json", "accuracy.json"):
+        (given / name).write_bytes((RESULTS / name).read_bytes())
+    (given / "unknown.json").write_text("{}")
+    assert main(["lab", "run", "nc-table1", "--out", str(first), "--recorded", str(given)]) == 0
     (second / "recorded").mkdir(parents=True)
     for path in (*first.glob("*.json"), *first.glob("recorded/*.json")):
         (second / path.relative_to(first)).write_bytes(path.read_bytes())
@@ -64,7 +67,8 @@ def test_the_page_is_made_again_from_json_alone(
     assert json.loads(capsys.readouterr().out) == {"page": str(second / "index.html")}
     files = {path.relative_to(first): path.read_bytes() for path in first.rglob("*.*")}
     assert files == {path.relative_to(second): path.read_bytes() for path in second.rglob("*.*")}
-    assert files[Path("index.html")].count(b"data:image/svg+xml;base64,") == 1 + len(RECORDED)
+    assert files[Path("index.html")].count(b"data:image/svg+xml;base64,") == 4
+    assert Path("recorded/unknown.json") not in files
 
 
 def test_a_page_without_recorded_results_says_so(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from html import escape
 
+from fewbits.lab import claims
 from fewbits.lab.exhibits import Exhibit, label
 from fewbits.lab.printed import Comparison
 from fewbits.lab.recorded import record
@@ -24,7 +25,6 @@ _HEADLINES = 3
 _POINT = 4 / 3  # pixels
 _LEGIBLE = 0.78  # of its natural width: a figure is not drawn smaller, it scrolls
 _SIZE = re.compile(r'width="([\d.]+)pt" height="([\d.]+)pt"')
-_PAPERS = {"natural": "Natural compression", "optimal": "Optimal compression"}
 _MORE = Section("more", "More", "Experiments that are in no section above.", {})
 _CLAIMS, _PRINTED = "claims", "papers"
 
@@ -125,25 +125,9 @@ def _figure(own: Exhibit) -> str:
 
 
 def _claims(shown: Sequence[Exhibit]) -> str:
-    rows: list[list[str]] = []
-    lost = set()
-    for own in shown:
-        for claim in own.claims:
-            if claim.agrees is False:
-                lost.add(len(rows))
-            verdict = {True: "agrees", False: "**does not agree**", None: "**not run**"}[
-                claim.agrees
-            ]
-            why = f"{verdict}: {claim.why.removeprefix('not run: ')}" if claim.why else verdict
-            paper = _PAPERS.get(claim.paper, claim.paper)
-            rows.append([
-                f"{paper}, {claim.where}", claim.claim, claim.claimed, claim.ours, why,
-                f"[{own.name}](#{own.name})",
-            ])  # fmt: skip
-    if not rows:
-        return "<p>No result in this folder decides a claim.</p>"
-    titles = ("paper", "claim", "claimed", "ours", "verdict", "from")
-    return as_html(Table(titles, rows, lost=frozenset(lost), wordy=True))
+    table = claims.table(shown)
+    none = "<p>No result in this folder decides a claim.</p>"
+    return as_html(table) if table.rows else none
 
 
 def _departures(shown: Sequence[Exhibit], results: Sequence[Result]) -> str:

@@ -43,10 +43,11 @@ def table(
     cells = [list(row) for row in rows]
     kinds = [_kind(column) for column in zip(*cells, strict=True)] or [""] * len(titles)
     head = _row("th", titles, kinds)
+    words = [_TAG.sub("", title) for title in titles] if wordy else []
     body = "".join(
         _row("td", row, [f"{kind} lost" if (number, place) in lost else kind
                          for place, kind in enumerate(kinds)],
-             "lost" if number in lost else "")
+             "lost" if number in lost else "", words)
         for number, row in enumerate(cells)
     )  # fmt: skip
     whole = f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
@@ -68,10 +69,21 @@ def _kind(column: Sequence[str]) -> str:
     return "" if 2 * numbers >= len(said) else "left"
 
 
-def _row(tag: str, cells: Sequence[str], kinds: Sequence[str], kind: str = "") -> str:
-    def named(own: str) -> str:
-        return f' class="{own.strip()}"' if own else ""
+def _row(
+    tag: str,
+    cells: Sequence[str],
+    kinds: Sequence[str],
+    kind: str = "",
+    titles: Sequence[str] = (),
+) -> str:
+    """`titles` are said before the cells where there is no head above them."""
+    said = [f' data-title="{title}"' for title in titles] or [""] * len(cells)
+    inside = "".join(
+        f"<{tag}{_class(own)}{title}>{text}</{tag}>"
+        for text, own, title in zip(cells, kinds, said, strict=True)
+    )
+    return f"<tr{_class(kind)}>{inside}</tr>"
 
-    pairs = zip(cells, kinds, strict=True)
-    inside = "".join(f"<{tag}{named(own)}>{text}</{tag}>" for text, own in pairs)
-    return f"<tr{named(kind)}>{inside}</tr>"
+
+def _class(names: str) -> str:
+    return f' class="{names.strip()}"' if names else ""

@@ -52,7 +52,9 @@ td.left,th.left{text-align:left}.wordy td,.wordy th{text-align:left;vertical-ali
 .wordy td.words,.wordy th.words{min-width:10rem}
 @media screen and (max-width:44rem){.wordy thead{display:none}.wordy tr,.wordy td{display:block}
 .wordy tr{padding:.5rem 0;border-bottom:1px solid var(--rule)}
-.wordy td{border:0;padding:.1rem .6rem;white-space:normal}.wordy td:first-child{font-weight:600}}
+.wordy td{border:0;padding:.1rem .6rem;white-space:normal}.wordy td:first-child{font-weight:600}
+.wordy td:not(:first-child)::before{content:attr(data-title)": ";color:var(--soft)}
+.wordy td:empty{display:none}}
 td.words,th.words{text-align:left;white-space:normal;min-width:13rem}
 details{margin:.6rem 0}summary{cursor:pointer;color:var(--soft);font-size:.9rem}
 code{font:.9em ui-monospace,monospace}

@@ -38,7 +38,8 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
     return [
         Claim("natural", "Table 9", "holds <here>", "1", "1", agrees=True),
         Claim("optimal", "Section 4", "fails", "2", "3", agrees=False, why="another `unit`"),
-        Claim("optimal", "Section 5", "waits", "5", "", agrees=None, why="no ImageNet"),
+        Claim("optimal", "Section 5", "waits", "5", "", agrees=None, why="not run: no ImageNet"),
+        Claim("optimal", "Section 6", "is open", "6", "5 ± 2", agrees=None, why="too few seeds"),
     ]
 
 
@@ -104,9 +105,10 @@ def test_what_is_in_no_section_is_shown_after_the_last_one() -> None:
 
 def test_claims_are_all_in_one_table_with_their_verdicts() -> None:
     text = rendered("a").split('id="claims"')[1].split("</section>")[0]
-    assert text.count("<tr") == 4
+    assert text.count("<tr") == 5
     for cell in ("Natural compression, Table 9", "holds &lt;here&gt;", ">agrees<",
                  "<b>does not agree</b>: another <code>unit</code>", "<b>not run</b>: no ImageNet",
+                 "<b>not decided</b>: too few seeds",
                  '<a href="#a">a</a>'):  # fmt: skip
         assert cell in text, cell
     assert text.count('<tr class="lost">') == 1

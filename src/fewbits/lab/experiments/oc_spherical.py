@@ -143,7 +143,8 @@ def draw(table: Sequence[Row]) -> "Figure":
     right.set_xlim(1, 1e5)
     figures.names(left, names)
     figures.names(right, names)
-    left.legend(loc="lower right", fontsize=9)
+    handles = left.get_legend_handles_labels()
+    drawn.legend(*handles, loc="outside lower left", ncols=4, fontsize=9)
     return drawn
 
 
