@@ -7,10 +7,13 @@ from fewbits.lab.experiment import Experiment
 from fewbits.lab.experiments import (
     bits_error,
     comparison,
+    equal_bytes,
     federated_scale,
     flower,
+    gradients,
     methods,
     nc_figure3,
+    nc_figure21,
     nc_figures16_18,
     nc_table1,
     nc_table5,
@@ -48,6 +51,9 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
     scale.EXPERIMENT,
     flower.EXPERIMENT,
     bits_error.EXPERIMENT,
+    nc_figure21.EXPERIMENT,
+    gradients.EXPERIMENT,
+    equal_bytes.EXPERIMENT,
 )
 
 
