@@ -6,6 +6,7 @@ from fewbits.errors import SpecError
 from fewbits.lab.experiment import Experiment
 from fewbits.lab.experiments import (
     bits_error,
+    codec_speed,
     comparison,
     equal_bytes,
     federated_scale,
@@ -26,6 +27,7 @@ from fewbits.lab.experiments import (
     oc_spherical,
     oc_sweep,
     oc_upper_bounds,
+    peers,
     scale,
     uncertainty,
 )
@@ -54,6 +56,8 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
     nc_figure21.EXPERIMENT,
     gradients.EXPERIMENT,
     equal_bytes.EXPERIMENT,
+    codec_speed.EXPERIMENT,
+    peers.EXPERIMENT,
 )
 
 
