@@ -6,11 +6,15 @@ from fewbits.errors import SpecError
 from fewbits.lab.experiment import Experiment
 from fewbits.lab.experiments import (
     bits_error,
+    codec_speed,
     comparison,
+    equal_bytes,
     federated_scale,
     flower,
+    gradients,
     methods,
     nc_figure3,
+    nc_figure21,
     nc_figures16_18,
     nc_step_time,
     nc_table1,
@@ -25,6 +29,7 @@ from fewbits.lab.experiments import (
     oc_spherical,
     oc_sweep,
     oc_upper_bounds,
+    peers,
     scale,
     uncertainty,
 )
@@ -52,6 +57,11 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
     scale.EXPERIMENT,
     flower.EXPERIMENT,
     bits_error.EXPERIMENT,
+    nc_figure21.EXPERIMENT,
+    gradients.EXPERIMENT,
+    equal_bytes.EXPERIMENT,
+    codec_speed.EXPERIMENT,
+    peers.EXPERIMENT,
 )
 
 

@@ -51,4 +51,5 @@ class Fp8:
         scales = np.frombuffer(message, "<f4", blocks)
         codes = np.frombuffer(message, np.uint8, offset=4 * blocks)
         signs = np.where(codes & _SIGN, np.float32(-1), np.float32(1))
-        return numbers()[codes & (_SIGN - 1)] * signs * spread(scales, d)
+        magnitudes: Values = numbers()[codes & (_SIGN - 1)]
+        return magnitudes * signs * spread(scales, d)
