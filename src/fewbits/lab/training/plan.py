@@ -86,11 +86,11 @@ MNIST = Task("CNN", "mnist", "MNIST", "sgd", rate=0.05, batch=64, epochs=4, samp
 DIGITS = replace(MNIST, folder="digits", data="digits", epochs=10, samples=1408,
                  tested=360)  # fmt: skip
 _CIFAR = "CIFAR-10 (JPEG copy)"
-RESNET20 = Task("ResNet-20", "cifar10", _CIFAR, "sgd", rate=0.1, batch=64, epochs=4, samples=2048,
+RESNET20 = Task("ResNet-20", "cifar10", _CIFAR, "sgd", rate=0.1, batch=64, epochs=3, samples=2048,
                 tested=2000, decay=1e-4)  # fmt: skip
 ALEXNET = Task("AlexNet-like", "cifar10", _CIFAR, "sgd", rate=0.02, batch=64, epochs=4,
-               samples=3200, tested=2000, decay=1e-4)  # fmt: skip
-GPT = Task("GPT", "tinyshakespeare", "tiny-shakespeare", "adam", rate=2e-3, batch=32, epochs=4,
+               samples=2560, tested=2000, decay=1e-4)  # fmt: skip
+GPT = Task("GPT", "tinyshakespeare", "tiny-shakespeare", "adam", rate=2e-3, batch=32, epochs=3,
            samples=960, tested=400)  # fmt: skip
 
 
