@@ -75,7 +75,7 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
 def _same_accuracy(rows: Sequence[Row]) -> Claim:
     found = points(rows, plan.NATURAL, plan.PLAIN)
     return Claim(
-        PAPER, "experiments, " + _about(rows), "natural compression both ways loses no accuracy",
+        PAPER, "experiments; " + _about(rows), "natural compression both ways loses no accuracy",
         "the same accuracy", *_judged(found),
     )  # fmt: skip
 
