@@ -71,6 +71,27 @@ def test_the_page_is_made_again_from_json_alone(
     assert Path("recorded/unknown.json") not in files
 
 
+def test_a_recorded_full_run_stands_beside_a_quick_one_and_decides(tmp_path: Path) -> None:
+    given, out = tmp_path / "given", tmp_path / "out"
+    assert main(["lab", "run", "nc-table1", "--out", str(given / "lab")]) == 0
+    words = ["lab", "run", "nc-table1", "--out", str(out), "--recorded", str(given)]
+    assert main([*words, "--quick"]) == 0
+    page = (out / "index.html").read_text()
+    full, quick = page.index('id="nc-table1-recorded"'), page.index('id="nc-table1"')
+    assert full < quick
+    assert "not computed anew by this run" in page[full:quick]
+    assert 'href="recorded/lab/nc-table1.csv"' in page
+    assert (out / "recorded" / "lab" / "nc-table1.csv").is_file()
+    claims = page.split('id="claims"')[1].split("</section>")[0]
+    assert claims.count('<a href="#nc-table1-recorded">') == 3
+    assert '<a href="#nc-table1">' not in claims
+    # A full run here needs no other.
+    assert main(words) == 0
+    page = (out / "index.html").read_text()
+    assert 'id="nc-table1-recorded"' not in page
+    assert page.split('id="claims"')[1].count('<a href="#nc-table1">') == 3
+
+
 def test_a_page_without_recorded_results_says_so(tmp_path: Path) -> None:
     assert main(["lab", "run", "nc-table1", "--out", str(tmp_path)]) == 0
     page = (tmp_path / "index.html").read_text()

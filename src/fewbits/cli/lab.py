@@ -10,7 +10,6 @@ from fewbits.errors import SpecError
 from fewbits.lab import folder, store
 from fewbits.lab.printed import Comparison, departures
 from fewbits.lab.recorded import record
-from fewbits.lab.recorded.index import RECORDED
 
 _STEPS = 1000  # of the progress bar
 _SEEDS = 2**31
@@ -98,7 +97,7 @@ def _run(chosen: list[lab.Experiment[Any]], options: argparse.Namespace) -> None
     out, settings = Path(options.out), lab.Settings(options.seed, options.quick, options.data)
     store.check_ready(out)
     if options.recorded is not None:
-        record.copy(Path(options.recorded), out, RECORDED)
+        folder.take(Path(options.recorded), out)
     results: dict[str, store.Result] = {}
     try:
         _obtain(chosen, settings, options, results)

@@ -1,6 +1,6 @@
 """What the page shows, one after the other: experiments and recorded results, seen alike."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from fewbits.errors import SpecError
@@ -19,7 +19,8 @@ _DIGITS = {"ours": 6}  # as many as the print has, to compare
 class Exhibit:
     """Tables, a figure, sentences and claims, with their origin.
 
-    `files` are those beside the page, by name: what they hold, or None for the data itself.
+    `compared` is how many printed values its rows stand beside. `files` are those beside the page,
+    by name: what they hold, or None for the data itself.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Exhibit:
     picture: str
     findings: list[str]
     claims: list[Claim]
+    compared: int
     departures: list[Comparison]
     files: dict[str, str | None]
     headline: Headline | None = None
@@ -40,6 +42,7 @@ def of_result(result: Result) -> Exhibit:
     """An experiment's."""
     own, rows = result.experiment, result.rows
     picture = figures.svg(lambda: own.draw(rows))
+    compared = [row for row in rows if isinstance(row, Comparison) and row.printed]
     return Exhibit(
         name=own.name,
         title=own.title,
@@ -50,6 +53,7 @@ def of_result(result: Result) -> Exhibit:
         picture=picture,
         findings=own.findings(rows),
         claims=own.claims(rows),
+        compared=len(compared),
         departures=departures(rows),
         files={
             f"{own.name}.csv": as_csv(own, rows),
@@ -57,6 +61,31 @@ def of_result(result: Result) -> Exhibit:
             f"{own.name}.svg": picture,
         },
     )
+
+
+def of_full_run(result: Result) -> Exhibit:
+    """An experiment's that was recorded with full effort, beside a quick one or instead of it."""
+    found = of_result(result)
+    files = {f"{record.FOLDER}/{record.LAB}/{name}": text for name, text in found.files.items()}
+    machine = result.made.get("machine")
+    where = f"on {record.described(machine)}" if machine else record.machine({})
+    return replace(
+        found,
+        name=full_name(found.name),
+        title=f"{found.title}: the full run",
+        origin=f"{found.origin} Recorded {where}: not computed anew by this run.",
+        files=files,
+    )
+
+
+def superseded(own: Exhibit) -> Exhibit:
+    """A quick run's where a full one is shown: what it decides is decided there."""
+    return replace(own, compared=0, departures=[], claims=[])
+
+
+def full_name(name: str) -> str:
+    """What a recorded full run of an experiment is called on the page."""
+    return f"{name}-recorded"
 
 
 def of_recorded(own: Recorded, document: Document) -> Exhibit:
@@ -75,6 +104,7 @@ def of_recorded(own: Recorded, document: Document) -> Exhibit:
             picture=picture,
             findings=own.findings(document),
             claims=own.claims(document),
+            compared=0,
             departures=[],
             files={
                 f"{record.FOLDER}/{own.file}": None,

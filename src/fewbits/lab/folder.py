@@ -1,18 +1,26 @@
-"""A folder of results and its page: everything but NAME.json is made from NAME.json."""
+"""A folder of results and its page: everything but the JSON files is made from the JSON files."""
 
 from pathlib import Path
 
 from fewbits.errors import SpecError
 from fewbits.lab import exhibits, page, store
+from fewbits.lab.exhibits import Exhibit
 from fewbits.lab.index import EXPERIMENTS
 from fewbits.lab.recorded import record
 from fewbits.lab.recorded.index import RECORDED
+from fewbits.lab.store import Result
+
+
+def take(recorded: Path, folder: Path) -> None:
+    """Copy what was recorded and what the page shows of it."""
+    names = [own.file for own in RECORDED]
+    names += [f"{record.LAB}/{own.name}.json" for own in EXPERIMENTS]
+    record.copy(recorded, folder, names)
 
 
 def build(folder: Path) -> Path:
     """Write CSV files, figures and the page from the JSON files of a folder; the page's path."""
-    results = [found for own in EXPERIMENTS if (found := store.load(own, folder)) is not None]
-    shown = [exhibits.of_result(result) for result in results]
+    results, shown = _experiments(folder)
     for own in RECORDED:
         document = record.read(folder / record.FOLDER / own.file)
         if document is not None:
@@ -28,3 +36,20 @@ def build(folder: Path) -> Path:
     path = folder / "index.html"
     store.write(path, page.render(shown, results))
     return path
+
+
+def _experiments(folder: Path) -> tuple[list[Result], list[Exhibit]]:
+    """What was computed here, and what to show; a full run that was recorded decides claims."""
+    results, shown = [], []
+    for own in EXPERIMENTS:
+        found = store.load(own, folder)
+        full = store.load(own, folder / record.FOLDER / record.LAB)
+        if full is not None and (found is None or found.settings.quick):
+            shown.append(exhibits.of_full_run(full))
+        else:
+            full = None
+        if found is not None:
+            results.append(found)
+            exhibit = exhibits.of_result(found)
+            shown.append(exhibit if full is None else exhibits.superseded(exhibit))
+    return results, shown

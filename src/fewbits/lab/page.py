@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from fewbits.lab import claims
-from fewbits.lab.exhibits import Exhibit, label
-from fewbits.lab.printed import Comparison
+from fewbits.lab.exhibits import Exhibit, full_name, label
 from fewbits.lab.recorded import record
 from fewbits.lab.recorded.index import RECORDED
 from fewbits.lab.recorded.record import Headline
@@ -32,7 +31,7 @@ _CLAIMS, _PRINTED = "claims", "papers"
 def render(shown: Sequence[Exhibit], results: Sequence[Result]) -> str:
     """The page."""
     named = {exhibit.name: exhibit for exhibit in shown}
-    placed = {name for section in SECTIONS for name in section.items}
+    placed = {each for section in SECTIONS for name in section.items for each in _both(name)}
     rest = _MORE._replace(items={name: "" for name in named if name not in placed})
     sections = (*SECTIONS, rest) if rest.items else SECTIONS
     links = "".join(
@@ -40,23 +39,27 @@ def render(shown: Sequence[Exhibit], results: Sequence[Result]) -> str:
     )
     body = [
         _TITLE,
-        _headlines(shown, results),
+        _headlines(shown),
         f'<nav><ul>{links}<li><a href="#repeat">To repeat it</a></li></ul></nav>',
-        *(_section(section, named, results) for section in sections),
+        *(_section(section, named) for section in sections),
         html.section("To repeat it", _repeat(shown, results), "repeat"),
     ]
     return html.page("fewbits: the laboratory report", body)
 
 
-def _headlines(shown: Sequence[Exhibit], results: Sequence[Result]) -> str:
+def _both(name: str) -> tuple[str, str]:
+    """An experiment's recorded full run, and its own."""
+    return full_name(name), name
+
+
+def _headlines(shown: Sequence[Exhibit]) -> str:
     found = [(own.name, own.headline) for own in shown if own.headline is not None]
     tried = [claim.agrees for own in shown for claim in own.claims if claim.agrees is not None]
-    compared = [row for own in results for row in own.rows
-                if isinstance(row, Comparison) and row.printed]  # fmt: skip
+    compared = sum(own.compared for own in shown)
     if compared:
-        agreed = sum(row.reproduces is True for row in compared)
+        agreed = compared - sum(len(own.departures) for own in shown)
         text = "printed values of the papers reproduce here; every other one has its reason below"
-        found.append((_PRINTED, Headline(f"{agreed} of {len(compared)}", text)))
+        found.append((_PRINTED, Headline(f"{agreed} of {compared}", text)))
     if tried:
         text = "claims of the papers that were tried hold here"
         found.append((_CLAIMS, Headline(f"{sum(tried)} of {len(tried)}", text)))
@@ -67,15 +70,16 @@ def _headlines(shown: Sequence[Exhibit], results: Sequence[Result]) -> str:
     return f'<ul class="numbers">{cards}</ul>' if cards else ""
 
 
-def _section(section: Section, named: dict[str, Exhibit], results: Sequence[Result]) -> str:
+def _section(section: Section, named: dict[str, Exhibit]) -> str:
     content = [f"<p>{marked(section.about)}</p>"]
     if section.name == _CLAIMS:
         content.append(_claims(list(named.values())))
     if section.name == _PRINTED:
-        content.append(_departures(list(named.values()), results))
-    present = [(named[name], how) for name, how in section.items.items() if name in named]
+        content.append(_departures(list(named.values())))
+    present = [(named[each], how) for name, how in section.items.items() for each in _both(name)
+               if each in named]  # fmt: skip
     content += [_exhibit(exhibit, how) for exhibit, how in present]
-    absent = [name for name in section.items if name not in named]
+    absent = [name for name in section.items if not named.keys() & set(_both(name))]
     if section.items or section.name not in (_CLAIMS, _PRINTED):
         content.append(_absent(absent, empty=not present))
     return html.section(escape(section.title), "".join(content), section.name)
@@ -130,13 +134,13 @@ def _claims(shown: Sequence[Exhibit]) -> str:
     return as_html(table) if table.rows else none
 
 
-def _departures(shown: Sequence[Exhibit], results: Sequence[Result]) -> str:
+def _departures(shown: Sequence[Exhibit]) -> str:
     rows = [
         (exhibit.title, label(row), str(row.printed), f"{row.ours:.6g}", row.reason)
         for exhibit in shown
         for row in exhibit.departures
     ]
-    if not any(isinstance(row, Comparison) for own in results for row in own.rows):
+    if not any(own.compared for own in shown):
         return ""
     if not rows:
         return "<p>Every printed value among these results reproduces.</p>"

@@ -40,6 +40,7 @@ SECTIONS = (
         "What compression costs in time: every figure is relative to a copy of the same vector in "
         "the same run. Slower than a copy is marked.",
         {
+            "codec-speed": MEASURED,
             "bench": MEASURED,
             "coding": MEASURED,
             "top-k": MEASURED,
@@ -99,13 +100,18 @@ SECTIONS = (
         "gradients",
         "Recorded gradients",
         "Real gradients are not Gaussian vectors: what operators do on recorded ones.",
-        {"equal-bits": FRAMES},
+        {
+            "nc-figure21": MEASURED,
+            "gradients": MEASURED,
+            "equal-bytes": FRAMES,
+            "equal-bits": FRAMES,
+        },
     ),
     Section(
         "peers",
         "Peers",
         "Other packages that do a part of the same, in the same run.",
-        {},
+        {"peers": MEASURED},
     ),
     Section(
         "claims",

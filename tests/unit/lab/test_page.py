@@ -151,6 +151,15 @@ def test_what_is_recorded_is_shown(own: record.Recorded) -> None:
     assert not [own for own in root.iter() if own.get("href", "#").startswith("http")]
 
 
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("lab/*.json")), ids=lambda path: path.stem)
+def test_recorded_full_runs_are_of_these_experiments(path: Path) -> None:
+    found = store.load(lab.find(path.stem), path.parent)
+    assert found is not None
+    assert not found.settings.quick
+    shown = exhibits.of_full_run(found)
+    check_claims(shown.claims)
+
+
 def test_a_file_that_is_not_there_is_not_shown(tmp_path: Path) -> None:
     assert record.read(tmp_path / "absent.json") is None
 

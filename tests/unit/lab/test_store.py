@@ -95,6 +95,17 @@ def test_csv_has_all_digits_and_nothing_where_nothing_is(tmp_path: Path) -> None
     assert first["reproduces"] == "False"
 
 
+def test_a_result_does_not_name_the_folder_of_its_data(tmp_path: Path) -> None:
+    calls: list[lab.Settings] = []
+    experiment = make(calls)
+    store.obtain(experiment, lab.Settings(data="/some/where"), tmp_path)
+    text = (tmp_path / "trial.json").read_text()
+    assert "where" not in text
+    assert json.loads(text)["head"]["settings"]["data"] is True
+    assert not store.obtain(experiment, lab.Settings(data="/else"), tmp_path).fresh
+    assert store.obtain(experiment, lab.Settings(), tmp_path).fresh
+
+
 @pytest.mark.parametrize("package", ["matplotlib", "sklearn"])
 def test_without_its_packages_nothing_is_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str

@@ -152,10 +152,10 @@ def findings(table: Sequence[Row]) -> list[str]:
     for model, about in _GPU.items():
         for operator in (NATURAL, SWITCH):
             needed = gpu.compute_for(about, operator, LINKS[1], CLAIMED[model] / 100)
-            follows = f"if computing took {1e3 * needed:.0f} ms" if needed >= 0 else "never"
+            whence = f"{1e3 * needed:.0f} ms of computing" if needed >= 0 else "no computing time"
             said.append(
                 f"Modelled, {model}, {gpu.WORKERS} workers, 10 Gbit/s, {operator}: the paper's "
-                f"{CLAIMED[model]:.0f} % follow {follows}; "
+                f"{CLAIMED[model]:.0f} % would follow from {whence} in a step; "
                 f"{1e3 * about.compute_seconds:.0f} ms are assumed."
             )
     return said

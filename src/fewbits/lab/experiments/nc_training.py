@@ -55,7 +55,10 @@ _ABOUT = (
 
 def experiment(task: Task, name: str, title: str, about: str) -> Experiment[Row]:
     """One model's experiment."""
-    size = f"{task.epochs} epochs of {task.samples:,} training samples, {task.tested:,} tested."
+    size = (
+        f"{task.epochs} epochs of {task.samples:,} training samples, {task.tested:,} test samples; "
+        "far fewer with --quick."
+    )
     return Experiment(
         name=f"nc-training-{name}",
         title=title,
@@ -71,7 +74,7 @@ def experiment(task: Task, name: str, title: str, about: str) -> Experiment[Row]
 EXPERIMENTS = (
     experiment(
         plan.MNIST, "mnist", "Training a CNN on MNIST",
-        "Three convolutions, momentum 0.9; without --data on scikit-learn's digits.",
+        "Three convolutions, momentum 0.9; without --data 10 epochs of scikit-learn's digits.",
     ),
     experiment(
         plan.RESNET20, "resnet20", "Training ResNet-20 on CIFAR-10 (JPEG copy)",

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Document = Any  # of JSON
 FOLDER = "recorded"  # beside the page
+LAB = "lab"  # in it: full runs of experiments
 NOT_OURS = (KeyError, IndexError, TypeError, ValueError, AttributeError, StopIteration)
 
 
@@ -55,14 +56,15 @@ def checkout() -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def copy(source: Path, target: Path, records: Sequence[Recorded]) -> None:
-    """Put the files that pages show beside the page, as they are."""
+def copy(source: Path, target: Path, names: Iterable[str]) -> None:
+    """Put those of these files that are in `source` beside the page, as they are."""
     if not source.is_dir():
         raise SpecError(f"--recorded must be a folder, got {source}")
-    (target / FOLDER).mkdir(parents=True, exist_ok=True)
-    for file in dict.fromkeys(own.file for own in records):
-        if (source / file).is_file():
-            write(target / FOLDER / file, (source / file).read_text(encoding="utf-8"))
+    for name in dict.fromkeys(names):
+        if (source / name).is_file():
+            place = target / FOLDER / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            write(place, (source / name).read_text(encoding="utf-8"))
 
 
 def read(path: Path) -> Document | None:

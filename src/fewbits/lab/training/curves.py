@@ -53,7 +53,9 @@ def draw(rows: Sequence[Row]) -> "Figure":
     for number, plot in enumerate(plots):
         _draw(plot, own, _ACROSS[number % 3], _UP[number // 3])
     lines, names = plots[0].get_legend_handles_labels()
-    drawn.legend(lines, names, loc="outside lower center", ncols=5, fontsize=9)
+    drawn.legend(
+        lines, names, loc="outside lower center", ncols=6 if len(names) <= 6 else 5, fontsize=9
+    )
     return drawn
 
 

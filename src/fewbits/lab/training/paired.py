@@ -26,9 +26,10 @@ class Difference(NamedTuple):
     def high(self) -> float:
         return self.mean + self.half
 
-    def text(self, unit: str, digits: int = 2) -> str:
-        """`+0.12 ± 0.30 points, 5 seeds`."""
-        return f"{self.mean:+.{digits}f} ± {self.half:.{digits}f} {unit}, {self.seeds} paired seeds"
+    def text(self, unit: str = "", digits: int = 2) -> str:
+        """`+0.12 ± 0.30 points, 5 paired seeds`."""
+        number = f"{self.mean:+.{digits}f} ± {self.half:.{digits}f}{unit and ' '}{unit}"
+        return f"{number}, {self.seeds} paired seeds"
 
 
 def last(rows: Sequence[Row], operator: str) -> dict[int, Row]:
@@ -60,6 +61,18 @@ def same(found: Difference | None) -> bool | None:
     if found is None or found.high < 0:
         return False
     return True if found.low >= -MARGIN else None
+
+
+def lower(found: Difference) -> bool | None:
+    """Whether it is below 0 for certain, above 0 for certain, or neither."""
+    if found.high < 0:
+        return True
+    return False if found.low > 0 else None
+
+
+def diverged(rows: Sequence[Row], operator: str) -> int:
+    """How many of its runs."""
+    return sum(row.status != RAN for row in last(rows, operator).values())
 
 
 def fewer_bytes(rows: Sequence[Row], one: str, other: str) -> float:

@@ -65,33 +65,32 @@ class Task:
     epochs: int
     samples: int
     tested: int
+    glance: int  # steps of an epoch where it must be quick
     contenders: tuple[Contender, ...] = CONTENDERS
     decay: float = 0.0
 
     def quick(self) -> "Task":
         """A first look at the same: a few steps, two seeds, no partners."""
-        steps = 12 if self.model == "ResNet-20" else 22
-        few = tuple(replace(own, seeds=_QUICK_SEEDS) for own in CONTENDERS)
         return replace(
             self,
-            epochs=3,
-            samples=min(self.samples, steps * self.batch),
-            tested=min(self.tested, 500),
-            contenders=few,
+            epochs=2,
+            samples=min(self.samples, self.glance * self.batch),
+            tested=min(self.tested, 300),
+            contenders=tuple(replace(own, seeds=_QUICK_SEEDS) for own in CONTENDERS),
         )
 
 
 MNIST = Task("CNN", "mnist", "MNIST", "sgd", rate=0.05, batch=64, epochs=4, samples=2560,
-             tested=2500, contenders=CONTENDERS + PARTNERS)  # fmt: skip
+             tested=2500, glance=12, contenders=CONTENDERS + PARTNERS)  # fmt: skip
 DIGITS = replace(MNIST, folder="digits", data="digits", epochs=10, samples=1408,
-                 tested=360)  # fmt: skip
+                 tested=360, glance=22)  # fmt: skip
 _CIFAR = "CIFAR-10 (JPEG copy)"
-RESNET20 = Task("ResNet-20", "cifar10", _CIFAR, "sgd", rate=0.1, batch=64, epochs=4, samples=2048,
-                tested=2000, decay=1e-4)  # fmt: skip
+RESNET20 = Task("ResNet-20", "cifar10", _CIFAR, "sgd", rate=0.1, batch=64, epochs=3, samples=2048,
+                tested=2000, glance=5, decay=1e-4)  # fmt: skip
 ALEXNET = Task("AlexNet-like", "cifar10", _CIFAR, "sgd", rate=0.02, batch=64, epochs=4,
-               samples=3200, tested=2000, decay=1e-4)  # fmt: skip
-GPT = Task("GPT", "tinyshakespeare", "tiny-shakespeare", "adam", rate=2e-3, batch=32, epochs=4,
-           samples=960, tested=400)  # fmt: skip
+               samples=2560, tested=2000, glance=12, decay=1e-4)  # fmt: skip
+GPT = Task("GPT", "tinyshakespeare", "tiny-shakespeare", "adam", rate=2e-3, batch=32, epochs=3,
+           samples=960, tested=400, glance=6)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
