@@ -104,13 +104,15 @@ def test_operators_have_no_more_bytes_than_the_baselines(
         assert names >= {"sparse, subtractive", "sparse, stochastic", "standard dithering"}
         for row in own:
             assert row.baseline or room / 2 <= row.bits <= room
-        tuned = [row for row in own if row.operator.startswith("sparse")]
-        assert all(row.bits > 0.97 * room for row in tuned)
-    stochastic, subtractive = (
-        [row.error for row in table if row.operator == f"sparse, {name}"]
-        for name in ("stochastic", "subtractive")
-    )
-    assert all(a > b for a, b in zip(stochastic, subtractive, strict=True))
+        if budget <= 4:  # beyond, codes of 16 bits end what sparse layers can use
+            tuned = [row for row in own if row.operator.startswith("sparse")]
+            assert all(row.bits > 0.95 * room for row in tuned)
+    for name in ("sparse, stochastic", "sparse, subtractive", "sparse, least squares"):
+        errors = [row.error for row in table if row.operator == name]
+        assert errors == sorted(errors, reverse=True)
+        assert errors[0] > 10 * errors[-1] > 0
+    one_bit = next(row for row in table if row.operator == "EDEN, 1 bit")
+    assert one_bit.error == pytest.approx(0.571, rel=0.1)
     assert any("Behind" in text for text in equal_bytes.findings(table))
 
 

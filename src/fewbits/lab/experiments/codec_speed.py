@@ -52,6 +52,7 @@ class Row:
     cpu_seconds: float
     gigabytes_per_second: float
     rounds: int
+    machine: str
 
 
 def rows(settings: Settings, tick: Tick) -> list[Row]:
@@ -81,6 +82,7 @@ def rows(settings: Settings, tick: Tick) -> list[Row]:
             cpu_seconds=own.cpu_median,
             gigabytes_per_second=own.gigabytes_per_second,
             rounds=report.rounds,
+            machine=report.machine.cpu,
         )
 
     found = [row(MEMCPY, YARDSTICK, ENCODE, MEMCPY, 32.0)]
@@ -173,7 +175,7 @@ def _bars(plot: "Axes", own: Sequence[Row], order: Sequence[str]) -> None:
         at = order.index(row.codec)
         plot.barh(at, row.memcpy_ratio, color=_COLOURS[row.kind], height=0.65, alpha=0.8)
         plot.annotate(f"{row.memcpy_ratio:.2g}", (row.memcpy_ratio, at), (4, 0), va="center",
-                      textcoords="offset points", fontsize=8)  # fmt: skip
+                      textcoords="offset points", fontsize=8, bbox=figures.PAPER)  # fmt: skip
     figures.names(plot, order)
     plot.axvline(1, color="black", lw=1)
     plot.set_xscale("log")

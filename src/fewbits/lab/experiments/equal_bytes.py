@@ -15,6 +15,7 @@ from fewbits.lab.gradients import Recorded, last_of_each
 from fewbits.lab.vectors import Measured
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # By nominal bits. The shortest message of a line is what our frames may have at most.
@@ -43,6 +44,7 @@ FIXED = {
     "natural": "natural:coder=rans",
     "natural, nearest": "natural:rounding=nearest,coder=rans",
 }
+LAYER, WHOLE = "largest layer", "whole model"
 _USED = 0.5  # an operator that leaves more of the bytes unused cannot use them
 _NEARLY = ("sparse, matched, rotated",)  # unbiased over rotations but for what a quantiser drops
 _SEEDS, _QUICK_SEEDS, _QUICK_HALVINGS = 3, 1, 11
@@ -59,6 +61,7 @@ class Row:
     model: str
     data: str
     step: int
+    vector: str
     values: int
     budget: int
     operator: str
@@ -72,17 +75,29 @@ class Row:
 
 
 def rows(settings: Settings, tick: Tick) -> list[Row]:
-    """Every model's last gradient, at every budget."""
+    """Every model's last gradient, at every budget; quick: of the largest layer, cut short."""
     found: list[Row] = []
-    cases = [(own, budget) for own in last_of_each(settings) for budget in BUDGETS]
-    for part, (own, budget) in enumerate(cases, 1):
-        found += _at(own, budget, settings)
+    cases = [
+        (own, name, budget)
+        for own in last_of_each(settings)
+        for name in ((LAYER,) if settings.quick else (LAYER, WHOLE))
+        for budget in BUDGETS
+    ]
+    for part, (own, name, budget) in enumerate(cases, 1):
+        found += _at(own, name, budget, settings)
         tick(part / len(cases))
     return found
 
 
-def _at(own: Recorded, budget: int, settings: Settings) -> Iterator[Row]:
-    x = own.vector[:_QUICK_VALUES] if settings.quick else own.vector
+def _vector(own: Recorded, name: str, settings: Settings) -> vectors.Values:
+    if name == WHOLE:
+        return own.vector
+    layer = max(own.step.gradients.values(), key=lambda layer: layer.size).ravel()
+    return layer[:_QUICK_VALUES] if settings.quick else layer
+
+
+def _at(own: Recorded, vector: str, budget: int, settings: Settings) -> Iterator[Row]:
+    x = _vector(own, vector, settings)
     seeds = range(settings.seed, settings.seed + (_QUICK_SEEDS if settings.quick else _SEEDS))
 
     def row(name: str, spec: str, bias: str, measured: Sequence[Measured]) -> Row:
@@ -91,6 +106,7 @@ def _at(own: Recorded, budget: int, settings: Settings) -> Iterator[Row]:
             model=own.model,
             data=own.data,
             step=own.step.number,
+            vector=vector,
             values=x.size,
             budget=budget,
             operator=name,
@@ -130,42 +146,42 @@ def _fitting(x: vectors.Values, room: int, settings: Settings) -> Iterator[tuple
 
 def findings(table: Sequence[Row]) -> list[str]:
     """The best without bias against the best baseline, and who falls behind it."""
-    found = []
-    for budget in BUDGETS:
-        ratios, behind = [], []
-        for model in dict.fromkeys(row.model for row in table):
-            mine = [row for row in table if (row.model, row.budget) == (model, budget)]
-            best = min((row for row in mine if row.baseline), key=lambda row: row.error)
-            ours = [row for row in mine if not row.baseline]
-            first = min((row for row in ours if row.bias != "yes"), key=lambda row: row.error)
-            ratios.append(
-                f"{model}: {first.operator} {first.error:.2g}, {best.operator} {best.error:.2g}, "
-                f"{best.error / first.error:.1f} times"
-            )
-            behind += [row.operator for row in ours if row.error > best.error]
-        names = ", ".join(dict.fromkeys(behind)) or "none"
-        found.append(
-            f"At {budget} bit{'s' if budget > 1 else ''}, our best without bias or nearly so and "
-            f"the best baseline: {'; '.join(ratios)}. Behind that baseline on some model: {names}."
+    cases = dict.fromkeys((row.vector, row.budget) for row in table)
+    return [
+        _finding(vector, budget, [r for r in table if (r.vector, r.budget) == (vector, budget)])
+        for vector, budget in cases
+    ]
+
+
+def _finding(vector: str, budget: int, own: Sequence[Row]) -> str:
+    ratios, behind = [], []
+    for model in dict.fromkeys(row.model for row in own):
+        mine = [row for row in own if row.model == model]
+        best = min((row for row in mine if row.baseline), key=lambda row: row.error)
+        ours = [row for row in mine if not row.baseline]
+        first = min((row for row in ours if row.bias != "yes"), key=lambda row: row.error)
+        ratios.append(
+            f"{model}: {first.operator} {first.error:.2g}, {best.operator} {best.error:.2g}, "
+            f"{best.error / first.error:.1f} times"
         )
-    return found
+        behind += [row.operator for row in ours if row.error > best.error]
+    names = "; ".join(dict.fromkeys(behind)) or "none"
+    return (
+        f"{vector.capitalize()}, {budget} bit{'s' if budget > 1 else ''}: our best without bias, "
+        f"or nearly so, and the best baseline: {'; '.join(ratios)}. Behind that baseline on some "
+        f"model: {names}."
+    )
 
 
 def draw(table: Sequence[Row]) -> "Figure":
     """A plot for each budget: operators down the side, errors of the models as markers."""
-    models = list(dict.fromkeys(row.model for row in table))
     order = list(dict.fromkeys(row.operator for row in sorted(table, key=_place)))
     drawn, plots = figures.panels(
         "Errors on gradients at equal measured bytes", len(BUDGETS), width=12.5, height=6
     )
     for plot, budget in zip(plots, BUDGETS, strict=True):
         own = [row for row in table if row.budget == budget]
-        for colour, marker, model in zip(figures.COLOURS, figures.MARKERS, models, strict=False):
-            mine = [row for row in own if row.model == model]
-            plot.plot([row.error for row in mine], [order.index(row.operator) for row in mine],
-                      marker, ls="none", color=colour, mfc="none", label=model)  # fmt: skip
-            best = min(row.error for row in mine if row.baseline)
-            plot.axvline(best, color=colour, ls=":", lw=1)
+        _errors(plot, own, order)
         figures.names(plot, order)
         plot.set_xscale("log")
         plot.set_xlabel("relative squared error (log)")
@@ -174,10 +190,23 @@ def draw(table: Sequence[Row]) -> "Figure":
         plot.set_xlim(10 ** (math.log10(low) - 0.3), 10 ** (math.log10(high) + 0.3))
     for plot in plots[1:]:
         plot.set_yticklabels([])
-    plots[0].plot([], [], ":", color="black", label="best baseline of that model")
-    handles = plots[0].get_legend_handles_labels()
-    drawn.legend(*handles, loc="outside lower left", ncols=4)
+    plots[0].plot([], [], ":", color="black", label="best baseline on that layer")
+    drawn.legend(*plots[0].get_legend_handles_labels(), loc="outside lower left", ncols=4)
     return drawn
+
+
+def _errors(plot: "Axes", own: Sequence[Row], order: Sequence[str]) -> None:
+    for colour, marker, model in zip(
+        figures.COLOURS, figures.MARKERS, dict.fromkeys(row.model for row in own), strict=False
+    ):
+        for vector in dict.fromkeys(row.vector for row in own):
+            mine = [row for row in own if (row.model, row.vector) == (model, vector)]
+            plot.plot([row.error for row in mine], [order.index(row.operator) for row in mine],
+                      marker, ls="none", color=colour, label=f"{model}, {vector}",
+                      mfc=colour if vector == LAYER else "none")  # fmt: skip
+            if vector == LAYER:
+                best = min(row.error for row in mine if row.baseline)
+                plot.axvline(best, color=colour, ls=":", lw=1)
 
 
 def _place(row: Row) -> tuple[bool, int, int]:
@@ -189,7 +218,9 @@ def _place(row: Row) -> tuple[bool, int, int]:
 EXPERIMENT = Experiment(
     name="equal-bytes",
     title="Recorded gradients: errors at equal measured bytes",
-    about="The last recorded gradient of each model as one vector. Baselines send whole messages "
+    about="The last recorded gradient of each model: of its largest layer, as training compresses "
+    "it, and of the whole model as one vector. The latter favours codes that spend bits where the "
+    "norm is, because layers differ much in scale. Baselines send whole messages "
     "with scales and keys; every operator has the finest setting whose whole frame is not longer "
     "than the shortest baseline's message of that line, so int4, with its scales, has 3 % more "
     "bytes than ours. Operators that cannot use half of the bytes are left out, as are those that "

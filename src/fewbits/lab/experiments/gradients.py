@@ -125,6 +125,7 @@ def draw(table: Sequence[Row]) -> "Figure":
             plot.axhline(whole.entropy, color=colour, lw=1, ls="--")
         plot.set_title(f"{model} on {mine[0].data}", fontsize=10)
         plot.set_ylim(0, top)
+        plot.locator_params(axis="x", integer=True)
         plot.set_xlabel("layer, from input to output")
         plot.legend(fontsize=8, loc="lower left")
     plots[0].set_ylabel("bits an exponent; dashed: whole model")

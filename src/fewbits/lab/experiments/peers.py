@@ -12,7 +12,7 @@ import numpy as np
 
 from fewbits.bench import jobs
 from fewbits.bench.jobs import MEMCPY
-from fewbits.bench.machine import torch_or_none
+from fewbits.bench.machine import cpu_model, torch_or_none
 from fewbits.bench.timing import Candidate, Plan, Samples, measured
 from fewbits.bench.workload import equal_bits, expect
 from fewbits.errors import EncodeError
@@ -45,6 +45,7 @@ class Row:
     status: str
     model: str
     values: int
+    machine: str
     bits_per_value: float | None = None
     error: float | None = None
     bias: str | None = None
@@ -90,7 +91,7 @@ def _calm() -> Iterator[None]:
 
 def _family(family: Family, gradient: Gradient, about: str) -> Iterator[tuple[Row, Peer | None]]:
     """The package's codecs, with a status and without figures; None with those that fail."""
-    empty = partial(Row, model=about, values=gradient.vector.size)
+    empty = partial(Row, model=about, values=gradient.vector.size, machine=cpu_model())
     try:
         number = version(family.package)
         found = family.make(gradient)
@@ -166,6 +167,7 @@ def _row(empty: Row, peer: Peer, x: Values, times: tuple[Samples, Samples, Sampl
         status=MEASURED,
         model=empty.model,
         values=x.size,
+        machine=empty.machine,
         bits_per_value=8 * peer.size(message) / x.size,
         error=relative_error(x, peer.decode(message)),
         bias=peer.bias,
@@ -243,7 +245,7 @@ def draw(table: Sequence[Row]) -> "Figure":
     for plot, title, label in (
         (left, "size", "bits a value"),
         (middle, "error (log; none: exact)", "relative squared error"),
-        (right, "speed (log; filled: encode, open: decode)", "times memcpy"),
+        (right, "speed (log)", "times memcpy; filled: encode, open: decode"),
     ):
         figures.names(plot, names)
         plot.set_title(title, fontsize=10)

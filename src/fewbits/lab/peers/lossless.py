@@ -26,4 +26,5 @@ def _peer(coder: Coder, gradient: Gradient) -> Peer:
         values: Values = decoder.decode(message).view(np.float32)
         return values
 
-    return Peer(coder.name, encode, decode, coders.message_size, "exact", "length")
+    name = coder.name.removeprefix(f"{coder.package} ")
+    return Peer(name, encode, decode, coders.message_size, "exact", "length")

@@ -11,7 +11,9 @@ SPECS = (
     "natural",
     "natural:coder=rans",
     "standard-dithering:levels=127",
+    "sparse-dithering:nu=0.5,rounding=subtractive",
     "sparse-dithering:rounding=subtractive",
+    "sparse-dithering:nu=0.02,rounding=subtractive",
     "sparse-dithering:nu=0.0003,rounding=subtractive",
 )
 _SEED = 7
