@@ -24,7 +24,7 @@ from fewbits.links.torch_comm import TorchComm
 from fewbits.schemes import header
 from fewbits.schemes.correction import Loop
 from fewbits.schemes.header import Header, Phase
-from fewbits.schemes.reduction import Progress, agree, commit
+from fewbits.schemes.reduction import Progress, agree
 
 OWN = "own/"
 """How names of arrays begin that an adapter saves beside the memories."""
@@ -127,7 +127,10 @@ class Exchange:
         assert self._pipeline is not None
         if self._pipeline.failure is not None:
             raise self._pipeline.failure
-        self._pipeline.submit(job)
+        if self._reducer.is_light:
+            self._pipeline.start_here(job)
+        else:
+            self._pipeline.submit(job)
 
     def _await(self, job: Job) -> None:
         """Wait for a job; what failed raises here with its own type."""
@@ -305,14 +308,10 @@ class Exchange:
         if not job.is_last:
             return
         if comm.size > 1:
-            self._reducer.finish()
-            self._commit(comm)
+            self._reducer.end_step(comm)
         else:
             progress.step += 1
         self._end_step()
-
-    def _commit(self, comm: TorchComm) -> None:
-        commit(comm, self.progress)
 
     def _end_step(self) -> None:
         progress = self.progress
