@@ -9,7 +9,7 @@ import torch
 
 from fewbits.core.operator import Operator
 from fewbits.errors import EncodeError, SpecError
-from fewbits.exchange import defaults, state
+from fewbits.exchange import defaults, jobs, state
 from fewbits.exchange.factory import Factory
 from fewbits.exchange.jobs import Job
 from fewbits.exchange.options import Options
@@ -335,7 +335,8 @@ class Exchange:
         The means are the same on all ranks, so all judge alike and need not ask each other.
         """
         progress = self.progress
-        progress.saw_nonfinite = not all(bool(j.tensor.isfinite().all()) for j in self._this_step)
+        with progress.spent.codec():
+            progress.saw_nonfinite = not all(jobs.is_finite(own.tensor) for own in self._this_step)
         if progress.saw_nonfinite and progress.nonfinite == "raise":
             raise EncodeError(f"the mean gradient of step {progress.step - 1} is NaN or infinite")
 
