@@ -119,6 +119,9 @@ def speed() -> str:
         [f"{speeds.times_memcpy(job):.2f}" for job in speeds.calls(spec)]
         for spec in ("natural", speeds.CODED)
     )
+    fresh = [
+        f"{speeds.times_memcpy(f'{job}(new) natural'):.2f}" for job in ("compress", "decompress")
+    ]
     two, four = (when_not.crossing(ranks, *when_not.OURS) for ranks in (2, 4))
     cpu = results("bench")["machine"]["cpu"]
     head = f"On two cores of an {cpu} with AVX2, one thread, warm buffers, against memcpy of the same vector in the same run:"
@@ -127,7 +130,7 @@ def speed() -> str:
         f"the kernel of `natural` encodes at {kernel[0]:.2f} times the speed of memcpy, random bits included, and decodes"
         f" at {kernel[1]:.2f} times;",
         f"whole `compress` and `decompress` calls with it, frame and checksum included, run at {packed[0]} and"
-        f" {packed[1]} times with `out=`;",
+        f" {packed[1]} times with `out=`, and at {fresh[0]} and {fresh[1]} times in fresh memory: pass `out=` where you can;",
         f"those with `coder=rans` run at {coded[0]} and {coded[1]} times. On [measured links](docs/when-not.md)"
         f" `coder=packed`, the default, catches up with it {two} on two ranks and {four} on four.",
     )
