@@ -28,6 +28,7 @@ check: $(STAMP)  ## everything that needs no running
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/codespell
+	$(BIN)/python -m benchmarks.rendered --check
 	$(BIN)/clang-format --dry-run --Werror native/*.h native/*.cpp tests/fuzz/native/*.h tests/fuzz/native/*.cpp
 	$(MAKE) docs
 

@@ -77,8 +77,8 @@ def code(spec: str) -> str:
     return "`" + spec.replace("|", "\\|") + "`"
 
 
-def span(values: Iterable[float], digits: int) -> str:
-    """`a to b`, or one number where both are the same in print."""
+def span(values: Iterable[float], digits: int, sign: str = "") -> str:
+    """`a to b`, or one number where both are the same in print; with `sign` "+" also of gains."""
     every = sorted(values)
-    low, high = f"{every[0]:.{digits}f}", f"{every[-1]:.{digits}f}"
+    low, high = f"{every[0]:{sign}.{digits}f}", f"{every[-1]:{sign}.{digits}f}"
     return low if low == high else f"{low} to {high}"
