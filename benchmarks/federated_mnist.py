@@ -10,11 +10,10 @@ this process; their updates are real frames, and bytes are those of the frames. 
 
 import argparse
 import json
-import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 
 import numpy as np
 import torch
@@ -126,49 +125,6 @@ def run(dataset: data.Dataset, name: str, seed: int) -> dict:
     }  # fmt: skip
 
 
-def summaries(found: dict) -> list[dict]:
-    """Accuracy, its paired difference from `none`, and how many times fewer bytes went up."""
-    runs = {(own["name"], own["seed"]): own for own in found["runs"]}
-    seeds = found["settings"]["seeds"]
-    plain = [runs["none", seed] for seed in seeds]
-    made = []
-    for name in CONFIGURATIONS:
-        own = [runs[name, seed] for seed in seeds]
-        differences = [
-            100 * (a["accuracy"] - b["accuracy"]) for a, b in zip(own, plain, strict=True)
-        ]
-        error = stdev(differences) / math.sqrt(len(seeds))
-        mean = fmean(differences)
-        made.append({
-            "name": name, "operator": own[0]["operator"], "feedback": own[0]["feedback"],
-            "accuracy": 100 * fmean(one["accuracy"] for one in own), "difference": mean,
-            "standard_error": error, "equal": abs(mean) <= 2 * error and abs(mean) <= 0.5,
-            "up_bytes": fmean(one["up_bytes"] / one["messages"] for one in own),
-            "smaller": fmean(one["up_bytes"] for one in plain) / fmean(o["up_bytes"] for o in own),
-        })  # fmt: skip
-    return made
-
-
-def table(found: dict) -> str:
-    """As on the page."""
-    lines = [
-        "| updates | accuracy | difference | equal | bytes a message | fewer bytes up |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
-    for own in summaries(found):
-        plain = own["name"] == "none"
-        operator = own["operator"].replace("|", "\\|")
-        label = "none" if plain else f"`{operator}`"
-        label += f" with `{own['feedback']}`" if own["feedback"] else ""
-        difference = "" if plain else f"{own['difference']:+.2f} ± {own['standard_error']:.2f}"
-        equal = "" if plain else "yes" if own["equal"] else "**no**"
-        lines.append(
-            f"| {label} | {own['accuracy']:.2f} % | {difference} | {equal} "
-            f"| {own['up_bytes']:,.0f} | {own['smaller']:.1f} |"
-        )
-    return "\n".join(lines)
-
-
 def main() -> None:
     """Run what is not there yet."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -190,8 +146,6 @@ def main() -> None:
             found["runs"].append(own)
             RESULTS.write_text(json.dumps(found, indent=1) + "\n")
             print(f"{name:18} seed {seed} {100 * own['accuracy']:.2f} % {own['up_bytes']:,} up")
-    if len(found["runs"]) == len(SETTINGS["seeds"]) * len(CONFIGURATIONS):
-        print(table(found))
 
 
 if __name__ == "__main__":

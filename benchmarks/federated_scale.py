@@ -17,24 +17,6 @@ RESULTS = Path(__file__).parent / "results" / "federated-scale.json"
 SEED = 7
 
 
-def table(found: dict) -> str:
-    """As on the page."""
-    lines = [
-        "| clients | a round | updates | rounds | kB up a message | fewer bytes up | seconds |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for row in found["rows"]:
-        reached = row["rounds"] is not None
-        rounds = f"{row['rounds']:,}" if reached else f"> {found['most_rounds']:,}"
-        less = f"{row['times_less_up']:.1f}" if row["times_less_up"] else "1" if reached else ""
-        seconds = f"{row['seconds']:,.0f}" if reached else ""
-        lines.append(
-            f"| {row['clients']:,} | {row['present']} | {row['operator']} | {rounds} "
-            f"| {row['bytes_a_message'] / 1000:.2f} | {less} | {seconds} |"
-        )
-    return "\n".join(lines)
-
-
 def main() -> None:
     """Run what is not there yet."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -56,7 +38,6 @@ def main() -> None:
             else:
                 row = scale.Row(**known) if known else None
             plain = plain or row
-    print(table(found))
 
 
 if __name__ == "__main__":

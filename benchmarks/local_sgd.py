@@ -4,14 +4,13 @@
 
 trains the same model from the same start on the same batches on four ranks, with every method,
 operator and seed, and appends each run to `benchmarks/results/local-sgd.json`; what is there
-already is not run again. `--table` prints what the document shows. Ranks are those of
-`simulated.py`. Settings were fixed before the runs; `ef14` was added when others had been seen.
+already is not run again. Ranks are those of `simulated.py`. Settings were fixed before the runs;
+`ef14` was added when others had been seen.
 """
 
 import argparse
 import json
 import multiprocessing
-import statistics
 import time
 import warnings
 from dataclasses import asdict, dataclass
@@ -91,7 +90,6 @@ def main() -> None:
     parser.add_argument("--data", action="append", default=[], metavar="DIR")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin nothing after them")
-    parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     known = [[run[k] for k in ("data", "method", "operator", "seed")] for run in read()]
     wanted = [
@@ -110,8 +108,6 @@ def main() -> None:
             if time.monotonic() - began > 60 * options.minutes:
                 pool.terminate()
                 break
-    if options.table:
-        print(table(read()))
 
 
 def read() -> list[dict[str, Any]]:
@@ -271,65 +267,6 @@ def digest(net: nn.Module) -> str:
     for parameter in net.parameters():
         state.update(parameter.detach().numpy().tobytes())
     return state.hexdigest()
-
-
-def predicted_ratio(run: dict[str, Any]) -> float:
-    """By the operator's own frames, with what goes exact, and without headers between ranks."""
-    exact, all_of_them = run["exact_elements"], run["elements"]
-    return 32 * all_of_them / (32 * exact + run["bits_of_frames"] * (all_of_them - exact))
-
-
-def summary(runs: list[dict[str, Any]], of: dict[str, Any]) -> dict[str, Any]:
-    """Paired by seed against the same method without compression."""
-
-    def chosen(operator: str) -> list[dict[str, Any]]:
-        return [r for r in runs if (r["data"], r["method"], r["operator"])
-                == (of["data"], of["method"], operator)]  # fmt: skip
-
-    own, plain = chosen(of["operator"]), chosen(PLAIN)
-    gaps = [a["test_loss"] - b["test_loss"] for a, b in zip(own, plain, strict=True)]
-    error = statistics.stdev(gaps) / len(gaps) ** 0.5
-    return {
-        "loss": statistics.mean(r["test_loss"] for r in own),
-        "accuracy": statistics.mean(r["accuracy"] for r in own),
-        "difference": statistics.mean(gaps),
-        "error": error,
-        "within": abs(statistics.mean(gaps)) <= 2 * error,
-        "ratio": statistics.mean(r["plain"] / r["sent"] for r in own),
-        "predicted": statistics.mean(map(predicted_ratio, own)),
-        "equal": all(r["equal"] for r in own),
-    }
-
-
-def label(operator: str) -> str:
-    """In the document."""
-    spec, with_, feedback = operator.partition(WITH)
-    return "none" if operator == PLAIN else f"`{spec}`" + (f"{with_}`{feedback}`" if with_ else "")
-
-
-def order(group: tuple[str, str, str]) -> tuple[str, int, bool, int]:
-    """LocalSGD before DiLoCo, uncompressed first."""
-    name, method, operator = group
-    return name, -len(method), operator != PLAIN, len(operator)
-
-
-def table(runs: list[dict[str, Any]]) -> str:
-    """Markdown, as the document has it."""
-    rows = ["| data | method | operator | test loss | difference | fewer bytes | by its frames |",
-            "| --- | --- | --- | --- | --- | --- | --- |"]  # fmt: skip
-    groups = dict.fromkeys((r["data"], r["method"], r["operator"]) for r in runs)
-    names = {"mnist": "MNIST, MLP", "tinyshakespeare": "tiny-shakespeare, GPT"}
-    for name, method, operator in sorted(groups, key=order):
-        found = summary(runs, {"data": name, "method": method, "operator": operator})
-        difference = f"{found['difference']:+.4f} ± {found['error']:.4f}"
-        # With a memory, messages are not the changes that frames were made of.
-        own = "" if WITH in operator else f"{found['predicted']:.2f} ×"
-        rows.append(
-            f"| {names[name]} | {method} | {label(operator)} | "
-            f"{found['loss']:.4f} | {'' if operator == PLAIN else difference} | "
-            f"{found['ratio']:.2f} × | {own} |"
-        )
-    return "\n".join(rows)
 
 
 if __name__ == "__main__":

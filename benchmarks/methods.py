@@ -20,25 +20,6 @@ RESULTS = Path(__file__).parent / "results" / "methods.json"
 SEED = 7
 
 
-def table(found: dict) -> str:
-    """As on the page: bytes to 1e-4, and how far each run gets."""
-    workers = found["workers"]
-    lines = [
-        "| method | operator | rounds to 10⁻⁴ | kB up a worker | in sections | kB down | gets to |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for run in found["runs"]:
-        operator = run["operator"].replace("|", "\\|")
-        cells = ["never", "", "", ""]
-        if hit := run["reached"]:
-            sizes = (hit[key] / workers / 1000 for key in ("up_bytes", "up_sections", "down_bytes"))
-            cells = [f"{hit['round']:,}", *(f"{size:.1f}" for size in sizes)]
-        stalls = run["end"] > methods.END and run["rounds"] >= found["most_rounds"]
-        end = f"{run['end']:.1e}" + (f" after {run['rounds']:,} rounds" if stalls else "")
-        lines.append(f"| {run['method']} | `{operator}` | {' | '.join(cells)} | {end} |")
-    return "\n".join(lines)
-
-
 def main() -> None:
     """Run what is not there yet."""
     parser = argparse.ArgumentParser(description=__doc__)

@@ -18,25 +18,6 @@ RESULTS = Path(__file__).parent / "results" / "regressions.json"
 SEED = 7
 
 
-def table(found: dict) -> str:
-    """As on the page: the kind of regression, the data, and how many times fewer bits."""
-    lines = [
-        "| regression | d | operator | steps | sections | without key | frames |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for row in found["rows"]:
-        spec = row["spec"].replace("|", "\\|")
-        steps = "stalls" if row["steps"] is None else f"{row['steps']:,}"
-        names = ("sections", "without_key", "frames")
-        values = [row[f"times_less_{name}"] for name in names]
-        cells = ["" if value is None else f"{value:.1f}" for value in values]
-        lines.append(
-            f"| {row['kind']}, {row['data']} | {row['d']} | `{spec}` | {steps} "
-            f"| {' | '.join(cells)} |"
-        )
-    return "\n".join(lines)
-
-
 def main() -> None:
     """Run what is not there yet."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -53,7 +34,6 @@ def main() -> None:
         found["rows"] += [asdict(row) for row in regressions.solved(task, SEED, quick=False)]
         RESULTS.write_text(json.dumps(found, indent=1) + "\n")
         print(task.kind, task.data, flush=True)
-    print(table(found))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
 
 trains on four ranks over gloo, every configuration with every seed from the same start and on the
 same batches, and appends each run to `benchmarks/results/sharded-training.json`; what is there
-already is not run again. Without `--data` it prints the table of what is there.
+already is not run again.
 """
 
 import argparse
@@ -70,18 +70,16 @@ def wanted(names: list[str]) -> list[Run]:
 
 
 def main() -> None:
-    """Run what is asked for and not in the results yet, or print the table."""
+    """Run what is asked for and not in the results yet."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", action="append", default=[], metavar="DIR")
+    parser.add_argument("--data", action="append", required=True, metavar="DIR")
     parser.add_argument("--seconds", type=float, default=420.0, help="after which no run begins")
     options = parser.parse_args()
-    if options.data:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        deadline = time.monotonic() + options.seconds
-        torch.multiprocessing.spawn(rank_main, (port, options.data, deadline), RANKS)
-    print(table(read()))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    deadline = time.monotonic() + options.seconds
+    torch.multiprocessing.spawn(rank_main, (port, options.data, deadline), RANKS)
 
 
 def rank_main(rank: int, port: int, folders: list[str], deadline: float) -> None:
@@ -206,45 +204,6 @@ def keep(row: dict[str, Any]) -> None:
     unfinished = RESULTS.with_suffix(".tmp")
     unfinished.write_text(f'{json.dumps(head)[:-1]},\n"runs": [\n{lines}\n]}}\n')
     unfinished.replace(RESULTS)
-
-
-def table(rows: list[dict[str, Any]]) -> str:
-    """Losses beside plain training's with the same seed, bytes, and whether repeats are equal."""
-    lines = ["| data | operator | seeds | loss | difference ± standard error | bytes | repeated |"]
-    lines.append("| --- | --- | --- | --- | --- | --- | --- |")
-    for name in TASKS:
-        losses: dict[str, dict[int, float]] = {}
-        for row in rows:
-            if row["data"] == name and not row["repeat"]:
-                losses.setdefault(row["worker"], {})[row["seed"]] = row["loss"]
-        for worker, own in losses.items():
-            mine = [r for r in rows if r["data"] == name and r["worker"] == worker]
-            lines.append(line(name, worker, own, losses.get(PLAIN, {}), mine))
-    return "\n".join(lines)
-
-
-def line(
-    name: str,
-    worker: str,
-    own: dict[int, float],
-    plain: dict[int, float],
-    rows: list[dict[str, Any]],
-) -> str:
-    """One row of the table."""
-    paired = [own[seed] - plain[seed] for seed in own if seed in plain]
-    difference, bytes_, repeated = "", "", ""
-    if worker != PLAIN and len(paired) > 1:
-        error = float(np.std(paired, ddof=1)) / math.sqrt(len(paired))
-        difference = f"{np.mean(paired):+.4f} ± {error:.4f}"
-    if "sent_bytes" in rows[0]:
-        bytes_ = f"{np.mean([row['plain_bytes'] / row['sent_bytes'] for row in rows]):.2f}× less"
-    again = [row for row in rows if row["repeat"]]
-    if again:
-        first = {row["seed"]: row["shards"] for row in rows if not row["repeat"]}
-        same = all(row["shards"] == first[row["seed"]] for row in again)
-        repeated = "same bits" if same else "other bits"
-    mean = float(np.mean(list(own.values())))
-    return f"| {name} | {worker} | {len(own)} | {mean:.4f} | {difference} | {bytes_} | {repeated} |"
 
 
 if __name__ == "__main__":
