@@ -33,7 +33,11 @@ def linked(rates: tuple[float, ...], steps: dict[str, tuple[float, float]]) -> l
             "rate_bits_per_second": rate,
             "ranks": 2,
             "contenders": [
-                {"contender": name, "step_seconds": {"median": own + bits / rate}}
+                {
+                    "contender": name,
+                    "step_seconds": {"median": own + bits / rate},
+                    "samples": [share * (own + bits / rate) for share in (0.9, 1.0, 1.1)],
+                }
                 for name, (own, bits) in steps.items()
             ],
         }
@@ -66,4 +70,17 @@ def test_auto_is_compared_with_plain_only_where_nothing_is_faster(
     assert "best at: none of them." in " ".join(when_not.auto_verdict().split())
     slower = linked((1e10,), steps | {"none": (0.4, 1e9), "auto": (0.45, 1e9)})
     monkeypatch.setattr(when_not, "settings", lambda: slower)
-    assert "by +10 %" in " ".join(when_not.auto_verdict().split())
+    said = " ".join(when_not.auto_verdict().split())
+    assert "by +10 %" in said
+    # Rounds differ by a tenth, but steps of the same round by a tenth of half a second always.
+    assert "on 0 more the steps do not tell them apart" in said
+
+
+def test_steps_of_the_same_round_are_compared() -> None:
+    gaps = [0.01, 0.03, 0.02]
+    rounds = [1.0, 5.0, 2.0]
+    slow = {"contender": "auto", "samples": [a + b for a, b in zip(rounds, gaps, strict=True)]}
+    fast = {"contender": "none", "samples": rounds, "step_seconds": {"median": 2.0}}
+    low, high = when_not.behind({"contenders": [slow, fast]}, "auto", "none")
+    # Mean 0.02, standard error 0.01 / sqrt(3), and 4.303 of these at two degrees of freedom.
+    assert (low, high) == pytest.approx(((0.02 - 0.02484) / 2, (0.02 + 0.02484) / 2), abs=1e-5)
