@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 NATIVE := $(wildcard native/*.cpp native/*.h)
 
-.PHONY: all demo test check fix bench docs golden soak clean
+.PHONY: all demo test check fix bench numbers docs golden soak clean
 .DEFAULT_GOAL := all
 
 all: $(STAMP)  ## set up .venv and build the native core
@@ -28,6 +28,7 @@ check: $(STAMP)  ## everything that needs no running
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/codespell
+	$(BIN)/python -m benchmarks.rendered --check
 	$(BIN)/clang-format --dry-run --Werror native/*.h native/*.cpp tests/fuzz/native/*.h tests/fuzz/native/*.cpp
 	$(MAKE) docs
 
@@ -36,8 +37,11 @@ fix: $(STAMP)  ## repair what can be repaired by machine
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i native/*.h native/*.cpp tests/fuzz/native/*.h tests/fuzz/native/*.cpp
 
-bench: $(STAMP)  ## speeds on this machine, and the figures that README shows
+bench: $(STAMP)  ## speeds on this machine
 	$(BIN)/fewbits bench
+
+numbers: $(STAMP)  ## write the measured numbers of README and docs from benchmarks/results
+	$(BIN)/python -m benchmarks.rendered --write
 
 docs: $(STAMP)  ## HTML in docs/_build/html, warnings are errors
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html

@@ -20,8 +20,6 @@ import torch
 from torch import nn
 
 from fewbits import Rng
-from fewbits.lab.recorded.federated import mnist
-from fewbits.lab.tables import markdown
 from fewbits.methods import FedAvg, Fleet
 from fewbits.train import data
 
@@ -127,11 +125,6 @@ def run(dataset: data.Dataset, name: str, seed: int) -> dict:
     }  # fmt: skip
 
 
-def table(found: dict) -> str:
-    """As on the page."""
-    return markdown(mnist(found))
-
-
 def main() -> None:
     """Run what is not there yet."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -153,8 +146,6 @@ def main() -> None:
             found["runs"].append(own)
             RESULTS.write_text(json.dumps(found, indent=1) + "\n")
             print(f"{name:18} seed {seed} {100 * own['accuracy']:.2f} % {own['up_bytes']:,} up")
-    if len(found["runs"]) == len(SETTINGS["seeds"]) * len(CONFIGURATIONS):
-        print(table(found))
 
 
 if __name__ == "__main__":

@@ -12,16 +12,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from fewbits.lab.experiments import federated_scale as scale
-from fewbits.lab.recorded.federated import scale as scale_table
-from fewbits.lab.tables import markdown
 
 RESULTS = Path(__file__).parent / "results" / "federated-scale.json"
 SEED = 7
-
-
-def table(found: dict) -> str:
-    """As on the page."""
-    return markdown(scale_table(found))
 
 
 def main() -> None:
@@ -45,7 +38,6 @@ def main() -> None:
             else:
                 row = scale.Row(**known) if known else None
             plain = plain or row
-    print(table(found))
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@
 
 trains the same model from the same start on the same batches on four ranks, with every method,
 operator and seed, and appends each run to `benchmarks/results/local-sgd.json`; what is there
-already is not run again. `--table` prints what the document shows. Ranks are those of
-`simulated.py`. Settings were fixed before the runs; `ef14` was added when others had been seen.
+already is not run again. Ranks are those of `simulated.py`. Settings were fixed before the runs;
+`ef14` was added when others had been seen.
 """
 
 import argparse
@@ -23,13 +23,12 @@ import torch
 from torch import nn
 
 import fewbits
-from fewbits.lab.recorded.training import PLAIN, WITH, local
-from fewbits.lab.tables import markdown
 from fewbits.policy import SMALL, Default
 from fewbits.train import data, models
 
 RESULTS = Path(__file__).parent / "results" / "local-sgd.json"
 RANKS, SEEDS = 4, 3
+PLAIN, WITH = "identity", " with "
 OPERATORS = (PLAIN, "natural", "natural:coder=rans", "natural:coder=rans with ef14")
 FRAMES_EVERY = 4  # rounds between two in which the operator's own frames are measured
 
@@ -91,7 +90,6 @@ def main() -> None:
     parser.add_argument("--data", action="append", default=[], metavar="DIR")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin nothing after them")
-    parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     known = [[run[k] for k in ("data", "method", "operator", "seed")] for run in read()]
     wanted = [
@@ -110,8 +108,6 @@ def main() -> None:
             if time.monotonic() - began > 60 * options.minutes:
                 pool.terminate()
                 break
-    if options.table:
-        print(table(read()))
 
 
 def read() -> list[dict[str, Any]]:
@@ -271,11 +267,6 @@ def digest(net: nn.Module) -> str:
     for parameter in net.parameters():
         state.update(parameter.detach().numpy().tobytes())
     return state.hexdigest()
-
-
-def table(runs: list[dict[str, Any]]) -> str:
-    """As on the page."""
-    return markdown(local(runs))
 
 
 if __name__ == "__main__":

@@ -14,17 +14,10 @@ from pathlib import Path
 
 from fewbits.lab import datasets
 from fewbits.lab.experiments import methods
-from fewbits.lab.recorded.federated import by_method
-from fewbits.lab.tables import markdown
 from fewbits.lab.workers import CONDITION, Workers
 
 RESULTS = Path(__file__).parent / "results" / "methods.json"
 SEED = 7
-
-
-def table(found: dict) -> str:
-    """As on the page."""
-    return markdown(by_method(found))
 
 
 def main() -> None:

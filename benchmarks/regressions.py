@@ -13,16 +13,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from fewbits.lab.experiments import oc_regressions as regressions
-from fewbits.lab.recorded.papers import regressions as regressions_table
-from fewbits.lab.tables import markdown
 
 RESULTS = Path(__file__).parent / "results" / "regressions.json"
 SEED = 7
-
-
-def table(found: dict) -> str:
-    """As on the page."""
-    return markdown(regressions_table(found))
 
 
 def main() -> None:
@@ -41,7 +34,6 @@ def main() -> None:
         found["rows"] += [asdict(row) for row in regressions.solved(task, SEED, quick=False)]
         RESULTS.write_text(json.dumps(found, indent=1) + "\n")
         print(task.kind, task.data, flush=True)
-    print(table(found))
 
 
 if __name__ == "__main__":

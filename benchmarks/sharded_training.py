@@ -4,7 +4,7 @@
 
 trains on four ranks over gloo, every configuration with every seed from the same start and on the
 same batches, and appends each run to `benchmarks/results/sharded-training.json`; what is there
-already is not run again. Without `--data` it prints the table of what is there.
+already is not run again.
 """
 
 import argparse
@@ -27,8 +27,6 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 
 import fewbits.fsdp
-from fewbits.lab.recorded.training import sharded as sharded_table
-from fewbits.lab.tables import markdown
 from fewbits.train import data, models
 
 RESULTS = Path(__file__).parent / "results" / "sharded-training.json"
@@ -72,18 +70,16 @@ def wanted(names: list[str]) -> list[Run]:
 
 
 def main() -> None:
-    """Run what is asked for and not in the results yet, or print the table."""
+    """Run what is asked for and not in the results yet."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", action="append", default=[], metavar="DIR")
+    parser.add_argument("--data", action="append", required=True, metavar="DIR")
     parser.add_argument("--seconds", type=float, default=420.0, help="after which no run begins")
     options = parser.parse_args()
-    if options.data:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        deadline = time.monotonic() + options.seconds
-        torch.multiprocessing.spawn(rank_main, (port, options.data, deadline), RANKS)
-    print(table(read()))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    deadline = time.monotonic() + options.seconds
+    torch.multiprocessing.spawn(rank_main, (port, options.data, deadline), RANKS)
 
 
 def rank_main(rank: int, port: int, folders: list[str], deadline: float) -> None:
@@ -208,11 +204,6 @@ def keep(row: dict[str, Any]) -> None:
     unfinished = RESULTS.with_suffix(".tmp")
     unfinished.write_text(f'{json.dumps(head)[:-1]},\n"runs": [\n{lines}\n]}}\n')
     unfinished.replace(RESULTS)
-
-
-def table(runs: list[dict[str, Any]]) -> str:
-    """As on the page."""
-    return markdown(sharded_table(runs))
 
 
 if __name__ == "__main__":

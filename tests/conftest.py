@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-sys.path.insert(0, str(Path(__file__).parent))  # for `cases`: pytest's importlib mode adds nothing
+# For `benchmarks.rendered` and for `cases`: pytest's importlib mode adds nothing.
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parent))
 
 from fewbits import _native
 

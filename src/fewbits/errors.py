@@ -51,6 +51,11 @@ class PeerError(FewbitsError):
 class MissingExtraError(FewbitsError, ImportError):
     """An optional package is needed and not installed."""
 
+    @classmethod
+    def of(cls, what: str, extra: str) -> "MissingExtraError":
+        """`what` says who needs which package; the extra brings it, by either way to install."""
+        return cls(f"{what}: pip install 'fewbits[{extra}]', or '.[{extra}]' in a checkout")
+
 
 class SaturationWarning(UserWarning):
     """Finite values beyond the operator's range were replaced by its largest value: a bias."""

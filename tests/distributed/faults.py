@@ -15,7 +15,7 @@ from workers import World
 from fewbits import ddp
 from fewbits.core.operator import Parts
 from fewbits.core.vector import Vector
-from fewbits.exchange import exchange
+from fewbits.exchange import plain, reducer
 from fewbits.exchange.jobs import Job
 from fewbits.exchange.pipeline import Pipeline
 from fewbits.exchange.reducer import Compressed
@@ -103,7 +103,8 @@ def _prepare(world: World, state: ddp.Compression, place: str, deed: str) -> Non
     elif place == "prepare":
         _before(Compressed, "_pieces", now)
     elif place == "commit":
-        _before(exchange, "commit", now)
+        for module in (plain, reducer):
+            _before(module, "commit", now)
     elif deed == "damage":
         _damage(world, state, step_of(place))
     else:

@@ -122,6 +122,21 @@ def test_what_fails_on_one_rank_fails_on_all_in_the_same_step(
     check_raised(others(outcomes), "PeerError", SLACK, naming=told, steps=step)
 
 
+@pytest.mark.parametrize(("world", "place"), [(2, "hook"), (4, "commit")])
+def test_a_killed_rank_is_named_while_nothing_is_compressed(
+    launcher: Launcher, world: int, place: str
+) -> None:
+    options = {"worker": "auto"}
+    outcomes = launcher.run("fail", world, place=place, deed="kill", hurry=False, options=options)
+    check_raised(others(outcomes), "PeerError", 2.0, naming="rank 1:", steps=step_of(place))
+
+
+def test_a_stopped_rank_is_named_while_nothing_is_compressed(launcher: Launcher) -> None:
+    more = {"timeout": 5.0, "options": {"worker": "auto"}, "hurry": False}
+    outcomes = launcher.run("fail", 2, place="hook", deed="stop", **more)
+    check_raised(others(outcomes), "PeerError", 5.0 + SLACK, naming="rank 1: no answer", steps=4)
+
+
 @pytest.mark.parametrize("scheme", ["star", "gather"])
 def test_damaged_bytes_are_noticed_in_every_scheme(launcher: Launcher, scheme: str) -> None:
     options = {"scheme": scheme}

@@ -43,6 +43,27 @@ def test_the_identity_gives_the_bits_of_plain_ddp(launcher: Launcher, feature: s
     assert lossy[0]["report"]["ratio"] > 0
 
 
+@pytest.mark.parametrize(
+    "feature",
+    ["views, accumulation", "mixed dtypes", pytest.param("float16", marks=pytest.mark.soak)],
+)
+def test_auto_begins_with_the_bits_of_plain_ddp(launcher: Launcher, feature: str) -> None:
+    plain = launcher.results("train", **FEATURES[feature])
+    tried = launcher.results("train", compression={"worker": "auto"}, **FEATURES[feature])
+    assert {result["final"] for result in tried} == {plain[0]["final"]}
+    assert {result["report"]["trying"] for result in tried} == {"none"}
+
+
+@pytest.mark.parametrize("world", [2, 4])
+def test_auto_decides_the_same_on_all_ranks(launcher: Launcher, world: int) -> None:
+    results = launcher.results("train", world, compression={"worker": "auto"}, steps=90)
+    assert len({result["final"] for result in results}) == 1
+    decisions = [result["report"]["decision"] for result in results]
+    assert decisions[0] is not None
+    assert decisions == decisions[:1] * world
+    assert results[0]["report"]["trying"] is None
+
+
 @pytest.mark.parametrize("scheme", ["sharded", "star", "gather"])
 @pytest.mark.parametrize("world", [3, 5])
 def test_other_worlds_and_schemes_train(launcher: Launcher, scheme: str, world: int) -> None:

@@ -47,6 +47,8 @@ def test_json_has_the_stable_keys_and_positive_ratios() -> None:
         ("compress(new) natural", 1), ("decompress(new) natural", 1),
         *((f"compress(out) {name}", 1) for name in fewbits.registry.known().by_name),
         *((f"decompress(out) {name}", 1) for name in fewbits.registry.known().by_name),
+        *((f"compress(out) {name}|natural", 1) for name in fewbits.registry.known().stages),
+        ("compress(out) natural:coder=rans", 1), ("decompress(out) natural:coder=rans", 1),
     }  # fmt: skip
     rows = {(row["name"], row["threads"]): row for row in report["rows"]}
     assert expected <= rows.keys()

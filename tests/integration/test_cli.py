@@ -17,6 +17,7 @@ import safetensors
 import safetensors.numpy
 
 import fewbits
+from fewbits.bench.link.names import DEFAULT
 from fewbits.rng import Rng
 from fewbits.wire.frame import Header, Stage, seal
 
@@ -520,6 +521,12 @@ def test_help_shows_an_example(command: str) -> None:
     text = fewbits_command(command, "--help").stdout.decode()
     assert f"example:\n  fewbits {command}" in text
     assert "--json" in text
+
+
+def test_the_help_of_bench_link_names_every_kind_of_contender() -> None:
+    text = fewbits_command("bench", "link", "--help").stdout.decode()
+    for name in (*DEFAULT, "natural@switch"):
+        assert name in text, name
 
 
 def test_no_command_prints_help_and_is_an_error() -> None:

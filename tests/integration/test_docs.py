@@ -95,63 +95,6 @@ def test_the_key_and_the_random_words_in_the_format_document_are_the_librarys() 
     assert stream.words(0, len(words)).tolist() == words
 
 
-def measured(name: str) -> dict:
-    return json.loads((ROOT / "benchmarks" / "results" / name).read_text())
-
-
-def cells(page: str) -> dict[str, list[str]]:
-    """The rows of a page's tables that begin with a spec."""
-    rows = re.findall(r"^\| `([^`]+)` \|(.*)\|$", (ROOT / page).read_text(), re.MULTILINE)
-    return {
-        spec.replace("\\|", "|"): [cell.strip() for cell in rest.split("|")] for spec, rest in rows
-    }
-
-
-def test_the_bits_in_the_readme_are_the_measured_ones() -> None:
-    shown = cells("README.md")
-    whole = {"top-k": "top-k:fraction=0.01|natural", "rand-k": "rand-k:fraction=0.01|natural"}
-    whole["hadamard"] = "hadamard|natural"
-    rows = {row["operator"]: row for row in measured("bits-error.json")["operators"]}
-    assert shown.keys() >= fewbits.registry.known().by_name.keys()
-    for spec, row in shown.items():
-        assert row[-1] == f"{rows[whole.get(spec, spec)]['bits_per_coordinate']:.2f}", spec
-
-
-def test_the_figure_is_described_as_measured() -> None:
-    text = " ".join((ROOT / "README.md").read_text().split())
-    rows = {row["operator"]: row for row in measured("bits-error.json")["operators"]}
-    for spec in ("natural", "natural-dithering", "spherical", "sign"):
-        bits, error = rows[spec]["bits_per_coordinate"], rows[spec]["relative_squared_error"]
-        assert re.search(rf"{bits:.2f} bits with (error )?{error:.2g}", text), spec
-
-
-def test_the_bits_and_errors_of_the_choosing_page_are_the_measured_ones() -> None:
-    shown = cells("docs/choosing.md")
-    rows = {row["operator"]: row for row in measured("bits-error.json")["operators"]}
-    assert len(shown) > 10
-    for spec, row in shown.items():
-        assert row[-2] == f"{rows[spec]['bits_per_coordinate']:.2f}", spec
-        assert row[-1] == f"{rows[spec]['relative_squared_error']:.2g}", spec
-
-
-def test_the_comparison_at_equal_bits_is_the_measured_one() -> None:
-    page, found = (ROOT / "docs" / "choosing.md").read_text(), measured("equal-bits.json")
-    for bits in ("1", "2", "3", "4"):
-        (row,) = re.findall(rf"^\| {bits} \|(.*)\|$", page, re.MULTILINE)
-        shown = [cell.strip() for cell in row.split("|")]
-        wanted = [f"{found['eden'][bits]:.4f}"]
-        for vector in ("gaussian", "resnet", "gpt"):
-            for operator in ("matched", "subtractive"):
-                errors = [
-                    own["relative_squared_error"]
-                    for own in found["rows"]
-                    if own["vector"].startswith(vector)
-                    and (own["operator"], own["bits"]) == (operator, int(bits))
-                ]
-                wanted.append(f"{max(errors):.4f}")
-        assert shown == wanted
-
-
 def test_a_fresh_measurement_agrees_with_the_recorded_one() -> None:
     results = json.loads((ROOT / "benchmarks" / "results" / "bits-error.json").read_text())
     x = np.random.default_rng(7).standard_normal(1_000_000, dtype=np.float32)

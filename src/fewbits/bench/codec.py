@@ -17,6 +17,7 @@ from fewbits.core.operator import Operator
 
 MANY = Plan(rounds=30, seconds=22)
 QUICK = Plan(rounds=7, seconds=1.2)
+_ALSO = ("natural:coder=rans", "top-k:fraction=0.01|natural", "rand-k:fraction=0.01|natural")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +72,18 @@ class Report:
 
 
 def default_operators() -> list[Operator]:
-    """Every operator that needs no parameter, in order of name."""
-    return [
-        registry.operator(name)
-        for name, cls in sorted(registry.known().by_name.items())
-        if all(field.default is not dataclasses.MISSING for field in parameters.fields(cls))
+    """Operators and stages that need no parameter, by name, and what the documents show beside."""
+    known = registry.known()
+    specs = {name: name for name in known.by_name} | {
+        name: f"{name}|natural" for name in known.stages
+    }
+    classes = {**known.by_name, **known.stages}
+    free = [
+        spec
+        for name, spec in sorted(specs.items())
+        if all(f.default is not dataclasses.MISSING for f in parameters.fields(classes[name]))
     ]
+    return [registry.operator(spec) for spec in (*free, *_ALSO)]
 
 
 def run(

@@ -64,7 +64,10 @@ def _register_codec(suites: Subcommands) -> None:
         help="numbers of threads to compare (default: 1 2)",
     )
     parser.add_argument(
-        "--operators", nargs="+", metavar="SPEC", help="default: all that need no parameter"
+        "--operators",
+        nargs="+",
+        metavar="SPEC",
+        help="default: all that need no parameter, stages before natural",
     )
     parser.add_argument("--quick", action="store_true", help="a few seconds, rougher figures")
 

@@ -94,8 +94,9 @@ def register(suites: Subcommands) -> None:
         nargs="+",
         metavar="SPEC",
         default=list(names.DEFAULT),
-        help="none, fp16-hook, powersgd:rank=N, quantization-hook, compute or a spec of fewbits; "
-        "none and compute always run (default: all of these)",
+        help="none, fp16-hook, powersgd:rank=N, quantization-hook, compute, auto, natural@switch, "
+        "or a spec or preset of fewbits; none and compute always run "
+        f"(default: {' '.join(names.DEFAULT)})",
     )
     add("--out", type=Path, metavar="DIR", help=f"keep results.json and {PLOT} in this folder")
     add("--again", action="store_true", help="also measure what DIR has already")

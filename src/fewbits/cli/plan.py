@@ -61,6 +61,14 @@ def register(commands: Subcommands) -> None:
     )
     _add(
         parser,
+        "--busy",
+        _up_to(1.0),
+        "share of the time on the wire in which the processor moves bytes, 0 to 1; bench link "
+        "measures it (default 0)",
+        "0",
+    )
+    _add(
+        parser,
         "--overlap",
         _up_to(1.0),
         "share of computing during which messages travel, 0 to 1 (default 0)",
@@ -159,7 +167,7 @@ def _up_to(most: float) -> Callable[[str], float]:
 
 def _setting(options: argparse.Namespace) -> Setting:
     job = Job(options.params, options.workers, options.compute, options.overlap)
-    link = Link(options.bandwidth, options.latency, options.exchange)
+    link = Link(options.bandwidth, options.latency, options.exchange, options.busy)
     return Setting(job, link, cost.SCHEMES[options.scheme], options.noise)
 
 

@@ -73,9 +73,7 @@ def new_tensor(format: Format, shape: tuple[int, ...]) -> tuple[Any, Vector]:
     """A fresh CPU tensor and the vector of its bits."""
     torch = torch_module()
     if torch is None:
-        raise MissingExtraError(
-            "to='torch' needs torch: `import torch` first (pip install 'fewbits[torch]')"
-        )
+        raise MissingExtraError.of("to='torch' needs torch, `import torch` first", "torch")
     tensor = torch.empty(shape, dtype=getattr(torch, format.name))
     return tensor, Vector(_writable_bits(tensor, format), format)
 

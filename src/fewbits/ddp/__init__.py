@@ -13,7 +13,7 @@ from fewbits.errors import MissingExtraError
 try:
     import torch  # noqa: F401
 except ModuleNotFoundError as error:
-    raise MissingExtraError("fewbits.ddp needs torch: pip install 'fewbits[torch]'") from error
+    raise MissingExtraError.of("fewbits.ddp needs torch", "torch") from error
 
 from fewbits.ddp.compression import Compression
 from fewbits.ddp.entry import attach, hook

@@ -51,7 +51,7 @@ class Compression(Stepwise):
     ) -> None:
         self._auto: Auto | None = None
         self._allow_bias = allow_bias
-        self._latency, self._before = 0.0, (0.0, 0.0, 0)
+        self._before = (0.0, 0.0, 0)
         options = Options(scheme, policy, nonfinite, seed, timeout, threads, aggregators)
         super().__init__(
             worker, master, feedback, options, names=names, process_group=process_group
@@ -101,11 +101,6 @@ class Compression(Stepwise):
     def _configuration(self) -> str:
         return self._described(AUTO, AUTO) if self._auto else super()._configuration()
 
-    def _commit(self, comm: TorchComm) -> None:
-        began = time.perf_counter()
-        super()._commit(comm)
-        self._latency = time.perf_counter() - began
-
     def _reduce(self, job: Job) -> None:
         super()._reduce(job)
         if self._auto is not None and job.is_last and self._comm and self._comm.size > 1:
@@ -120,7 +115,7 @@ class Compression(Stepwise):
         before, self._before = self._before, (now, codec, sent)
         figures = Figures(now - before[0], now - last.since, codec - before[1], sent - before[2])
         sample = last.tensor[:CHUNK].detach().float().cpu().numpy()
-        self._auto.end_step(self.progress.step, figures, self._latency, comm.largest, sample)
+        self._auto.end_step(self.progress.step, figures, comm.largest, sample)
         if self._auto.reducer is not self._reducer:
             self._reducer = self._auto.reducer
             self.progress.promises = self._reducer.promises

@@ -2,7 +2,8 @@
 
 Plain all-reduce comes first: it shows what computing takes and how fast the link is. A candidate
 that the model of `theory.cost` then rules out is not tried. For the others a few steps are timed by
-the clock, because nothing else is what the user waits for. All ranks decide from the same figures,
+the clock, because nothing else is what the user waits for; those near the best a second time, since
+whatever else the machine did may have hit one of them. All ranks decide from the same figures,
 the largest of all ranks, so all decide the same.
 """
 
@@ -28,6 +29,7 @@ SETTLE = 2  # steps before the first trial: DDP rebuilds its buckets
 WARM = 3  # steps of a trial until buffers are made and lengths are promised
 TIMED = 5
 RECHECK = 5000  # steps
+CLOSE = 1.5  # times the best: so much a busy machine may have added, so it is tried once more
 HOPELESS = 1.3  # predicted to take so many times the best measured step: not tried
 TIE = 1.04  # as fast as the best, as far as five steps can tell: of these what loses least
 
@@ -92,7 +94,9 @@ class Auto:
     ranks: int = 1
     current: str = NONE
     decision: Decision | None = None
-    _untried: list[str] = field(default_factory=list)
+    _untried: list[str] = field(default_factory=list)  # once, or again
+    _is_deciding: bool = True
+    _is_first_pass: bool = True
     _figures: dict[str, Figures] = field(default_factory=dict)
     _predicted: dict[str, float] = field(default_factory=dict)
     _trial: list[Figures] = field(default_factory=list)
@@ -111,7 +115,6 @@ class Auto:
         self,
         step: int,
         figures: Figures,
-        latency: float,
         agree: Agree,
         sample: npt.NDArray[np.float32],
     ) -> None:
@@ -119,25 +122,37 @@ class Auto:
         self._wait -= 1
         if self._wait >= 0:
             return
-        if not self._untried and self.current in self._figures:  # decided, and it is time again
+        if not self._is_deciding:  # decided, and it is time again
             self._begin()
             return
-        self._latency = min(self._latency, latency)
         self._trial.append(figures)
         if len(self._trial) < TIMED:
             return
-        self._figures[self.current] = _median(self._trial, agree)
-        (self._latency,) = agree([self._latency])
+        found = _median(self._trial, agree)
+        known = self._figures.get(self.current, found)
+        self._figures[self.current] = min(found, known, key=lambda figures: figures.step)
+        (self._latency,) = agree([min(self._latency, _ping(agree))])
         self._trial, self._wait = [], WARM
+        if not self._goes_on(agree, sample):
+            self._decide(step)
+
+    def _goes_on(self, agree: Agree, sample: npt.NDArray[np.float32]) -> bool:
+        """Whether there is another trial; its candidate is the current one then."""
         while self._untried:
             self.current = self._untried.pop(0)
-            if self._is_worth_trying(agree, sample):
-                return
-        self._decide(step)
+            if self.current in self._figures or self._is_worth_trying(agree, sample):
+                return True
+        if not self._is_first_pass:
+            return False
+        self._is_first_pass = False
+        near = self._near(CLOSE)
+        self._untried = near if len(near) > 1 else []
+        return bool(self._untried) and self._goes_on(agree, sample)
 
     def _begin(self) -> None:
         self._untried = [name for name in self.candidates if name != NONE]
         self._figures, self._predicted = {}, {}
+        self._is_deciding = self._is_first_pass = True
         self.current, self._wait, self._latency = NONE, WARM, float("inf")
 
     def _is_worth_trying(self, agree: Agree, sample: npt.NDArray[np.float32]) -> bool:
@@ -168,13 +183,15 @@ class Auto:
     def _error(self, name: str) -> float:
         return self.candidates[name].planner.worker.guarantee(CHUNK).error
 
-    def _decide(self, step: int) -> None:
+    def _near(self, times: float) -> list[str]:
+        """Those that took at most so many times as long as the best."""
         best = min(figures.step for figures in self._figures.values())
-        near = [
-            name
-            for name in self.candidates
-            if name in self._figures and self._figures[name].step <= TIE * best
-        ]
+        known = [name for name in self.candidates if name in self._figures]
+        return [name for name in known if self._figures[name].step <= times * best]
+
+    def _decide(self, step: int) -> None:
+        self._is_deciding = False
+        near = self._near(TIE)
         # Of those that lose as little as the first, which differ in their coding, the fastest.
         equal = [name for name in near if self._error(name) == self._error(near[0])]
         self.current = min(equal, key=lambda name: self._figures[name].step)
@@ -191,6 +208,16 @@ class Auto:
             ),
         )
         self._wait = RECHECK
+
+
+def _ping(agree: Agree) -> float:
+    """Seconds for a few bytes to all ranks and back, when no rank is late: the best of three."""
+    seconds = []
+    for _ in range(3):
+        began = time.perf_counter()
+        agree([0.0])
+        seconds.append(time.perf_counter() - began)
+    return min(seconds)
 
 
 def _median(trial: Sequence[Figures], agree: Agree) -> Figures:

@@ -9,7 +9,7 @@ import torch
 
 from fewbits.core.operator import Operator
 from fewbits.errors import EncodeError, SpecError
-from fewbits.exchange import defaults, state
+from fewbits.exchange import defaults, jobs, state
 from fewbits.exchange.factory import Factory
 from fewbits.exchange.jobs import Job
 from fewbits.exchange.options import Options
@@ -24,7 +24,7 @@ from fewbits.links.torch_comm import TorchComm
 from fewbits.schemes import header
 from fewbits.schemes.correction import Loop
 from fewbits.schemes.header import Header, Phase
-from fewbits.schemes.reduction import Progress, agree, commit
+from fewbits.schemes.reduction import Progress, agree
 
 OWN = "own/"
 """How names of arrays begin that an adapter saves beside the memories."""
@@ -127,7 +127,10 @@ class Exchange:
         assert self._pipeline is not None
         if self._pipeline.failure is not None:
             raise self._pipeline.failure
-        self._pipeline.submit(job)
+        if self._reducer.is_light:
+            self._pipeline.start_here(job)
+        else:
+            self._pipeline.submit(job)
 
     def _await(self, job: Job) -> None:
         """Wait for a job; what failed raises here with its own type."""
@@ -305,14 +308,10 @@ class Exchange:
         if not job.is_last:
             return
         if comm.size > 1:
-            self._reducer.finish()
-            self._commit(comm)
+            self._reducer.end_step(comm)
         else:
             progress.step += 1
         self._end_step()
-
-    def _commit(self, comm: TorchComm) -> None:
-        commit(comm, self.progress)
 
     def _end_step(self) -> None:
         progress = self.progress
@@ -336,7 +335,8 @@ class Exchange:
         The means are the same on all ranks, so all judge alike and need not ask each other.
         """
         progress = self.progress
-        progress.saw_nonfinite = not all(bool(j.tensor.isfinite().all()) for j in self._this_step)
+        with progress.spent.codec():
+            progress.saw_nonfinite = not all(jobs.is_finite(own.tensor) for own in self._this_step)
         if progress.saw_nonfinite and progress.nonfinite == "raise":
             raise EncodeError(f"the mean gradient of step {progress.step - 1} is NaN or infinite")
 

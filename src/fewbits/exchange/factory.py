@@ -6,8 +6,9 @@ from fewbits import presets
 from fewbits.core.operator import Operator
 from fewbits.exchange import defaults
 from fewbits.exchange.auto import NONE
+from fewbits.exchange.plain import Plain
 from fewbits.exchange.plan import Names, Planner
-from fewbits.exchange.reducer import Compressed, Plain, Reducer
+from fewbits.exchange.reducer import Compressed, Reducer
 from fewbits.exchange.switching import Switching
 from fewbits.feedback import Feedback, feedback
 from fewbits.feedback.store import Store

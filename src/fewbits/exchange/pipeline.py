@@ -24,6 +24,7 @@ class Pipeline:
     def __init__(self, reduce: Callable[[Job], None]) -> None:
         self.failure: Exception | None = None
         self._reduce = reduce
+        self._waiting: list[Job] = []  # of this step
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._loop, name="fewbits-exchange", daemon=True)
         self._thread.start()
@@ -32,24 +33,33 @@ class Pipeline:
         """Queue a job."""
         self._jobs.put(job)
 
+    def start_here(self, job: Job) -> None:
+        """Take a job in the calling thread, in a step of which none was queued.
+
+        For work that only begins here and goes on by itself: a change of threads would cost more.
+        """
+        self._take(job)
+
     def close(self) -> None:
         """Finish what is queued and end the thread."""
         self._jobs.put(None)
         self._thread.join()
 
     def _loop(self) -> None:
-        waiting: list[Job] = []
         while (job := self._jobs.get()) is not None:
-            waiting.append(job)
-            if self.failure is None:
-                try:
-                    self._reduce(job)
-                except Exception as error:  # raised again where somebody waits
-                    self.failure = error
-            if job.is_last or self.failure is not None:
-                for each in waiting:
-                    self._end(each)
-                waiting.clear()
+            self._take(job)
+
+    def _take(self, job: Job) -> None:
+        self._waiting.append(job)
+        if self.failure is None:
+            try:
+                self._reduce(job)
+            except Exception as error:  # raised again where somebody waits
+                self.failure = error
+        if job.is_last or self.failure is not None:
+            for each in self._waiting:
+                self._end(each)
+            self._waiting.clear()
 
     def _end(self, job: Job) -> None:
         if job.future is not None and self.failure is None:

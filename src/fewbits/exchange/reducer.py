@@ -20,7 +20,7 @@ from fewbits.schemes.gather import Gather
 from fewbits.schemes.overlap import Overlap
 from fewbits.schemes.owned import Sharded, Star
 from fewbits.schemes.promises import Promises
-from fewbits.schemes.reduction import Progress, Reduction, give_up
+from fewbits.schemes.reduction import Progress, Reduction, commit, give_up
 from fewbits.schemes.switched import Switched
 from fewbits.schemes.units import total_format
 
@@ -36,7 +36,9 @@ SCHEMES: dict[str, Callable[..., Reduction]] = {
 
 
 class Reducer(ABC):
-    """Takes the jobs of a step one after the other; the means are in place after `finish`."""
+    """Takes the jobs of a step one after the other; the means are in place after `end_step`."""
+
+    is_light = False  # `start` only begins what then goes on by itself
 
     def __init__(self, planner: Planner, loop: Loop | None, progress: Progress) -> None:
         self.planner, self.loop, self.progress = planner, loop, progress
@@ -52,8 +54,8 @@ class Reducer(ABC):
         """Begin with a job."""
 
     @abstractmethod
-    def finish(self) -> None:
-        """Wait for all jobs of the step."""
+    def end_step(self, comm: TorchComm) -> None:
+        """Wait for all jobs of the step and for all ranks' word that they got this far."""
 
     @abstractmethod
     def close(self, *, failed: bool) -> None:
@@ -126,9 +128,10 @@ class Compressed(Reducer):
             give_up(comm, self.progress, error)
         return host, values, pieces
 
-    def finish(self) -> None:
-        """The hops that are left."""
+    def end_step(self, comm: TorchComm) -> None:
+        """The hops that are left, then the ranks' word."""
         self._overlap.finish()
+        commit(comm, self.progress)
 
     def close(self, *, failed: bool) -> None:
         """Forget the buffers, or after a failure keep those that may still be written to."""
@@ -150,46 +153,3 @@ class Compressed(Reducer):
             ]
             known = self._known[job.index] = identity, pieces
         return known[1]
-
-
-class Plain(Reducer):
-    """Without compression: torch's own all-reduce, for links on which nothing pays."""
-
-    def __init__(self, planner: Planner, progress: Progress) -> None:
-        super().__init__(planner, None, progress)
-        self._under_way: list[Any] = []
-        self._planned: set[tuple[int, ...]] = set()  # buckets whose parameters the report knows
-
-    @property
-    def specs(self) -> tuple[str, str]:
-        """Nothing."""
-        return "none", "none"
-
-    def start(self, job: Job, comm: TorchComm) -> None:
-        """Divide, then sum over all ranks."""
-        try:
-            bucket = tuple(map(id, job.parameters))
-            if bucket not in self._planned:
-                self.planner.units(job.parameters)
-                self._planned.add(bucket)
-            self._announce(job)
-        except Exception as error:
-            give_up(comm, self.progress, error)
-        host = jobs.to_host(job)
-        host /= comm.size
-        self._under_way.append((comm.start_sum(host), host, job))
-        # By formula, for a ring: torch does not count them.
-        self.progress.spent.payload_bytes += 2 * (comm.size - 1) * host.nbytes // comm.size
-
-    def finish(self) -> None:
-        """The sums that are left."""
-        with self.progress.spent.wire():
-            for sum_, host, job in self._under_way:
-                sum_.wait()
-                if host is not job.tensor:
-                    job.tensor.copy_(host)
-        self._under_way.clear()
-
-    def close(self, *, failed: bool) -> None:
-        """Nothing is kept."""
-        self._under_way = []

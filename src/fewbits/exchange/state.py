@@ -144,9 +144,7 @@ def _safetensors() -> Any:
     try:
         import safetensors.numpy as package
     except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            "saving compression needs safetensors: pip install 'fewbits[torch]'"
-        ) from error
+        raise MissingExtraError.of("saving compression needs safetensors", "torch") from error
     return package
 
 

@@ -11,7 +11,7 @@ from fewbits.errors import MissingExtraError
 try:
     import flwr  # noqa: F401
 except ModuleNotFoundError as error:
-    raise MissingExtraError("fewbits.flower needs flwr: pip install 'fewbits[flower]'") from error
+    raise MissingExtraError.of("fewbits.flower needs flwr", "flower") from error
 
 from fewbits.flower.client import client_mod
 from fewbits.flower.grid import CompressedGrid

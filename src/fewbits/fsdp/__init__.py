@@ -13,7 +13,7 @@ from fewbits.errors import MissingExtraError
 try:
     import torch
 except ModuleNotFoundError as error:
-    raise MissingExtraError("fewbits.fsdp needs torch: pip install 'fewbits[torch]'") from error
+    raise MissingExtraError.of("fewbits.fsdp needs torch", "torch") from error
 
 try:
     from torch.distributed.fsdp._fully_shard._fsdp_api import AllGather, ReduceScatter  # noqa: F401

@@ -11,7 +11,7 @@ from torch import nn
 
 from fewbits.core.operator import Operator
 from fewbits.errors import PeerError, SpecError
-from fewbits.exchange import state
+from fewbits.exchange import jobs, state
 from fewbits.exchange.exchange import Loaded
 from fewbits.exchange.factory import Factory
 from fewbits.exchange.jobs import Job
@@ -167,7 +167,7 @@ class Compression(Stepwise):
         self._reducer.start(job, comm)
         self._plain_bytes += (comm.size - 1) * job.output.nbytes
         if self.loop is not None or self.progress.nonfinite != "propagate":
-            self._nonfinite_means += not bool(job.output.isfinite().all())
+            self._nonfinite_means += not jobs.is_finite(job.output)
 
     def _end_backward(self) -> None:
         """The step ends when the backward pass does."""

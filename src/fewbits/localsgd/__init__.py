@@ -12,7 +12,7 @@ from fewbits.errors import MissingExtraError
 try:
     import torch  # noqa: F401
 except ModuleNotFoundError as error:
-    raise MissingExtraError("fewbits.localsgd needs torch: pip install 'fewbits[torch]'") from error
+    raise MissingExtraError.of("fewbits.localsgd needs torch", "torch") from error
 
 from fewbits.localsgd.entry import attach
 from fewbits.localsgd.local import LocalSGD

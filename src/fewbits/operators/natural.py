@@ -11,9 +11,9 @@ and the carry into the exponent is the rounding.
 
 What travels is the sign and the exponent: 9 bits for float32 and bfloat16, 12 for float64, 6 for
 float16. (The paper counts 5.82× for float64; that drops the sign bit, 64/12 = 5.33×.) Exponents of
-real gradients are far from uniform. `coder=rans` writes them near their entropy, mostly 2.6 to 3.8
-bits and one for the sign, 7 to 9× less than float32, for about five times the work: it pays below
-about 1.5 Gbit/s. Zeros have no sign and cost little. The values are those of `coder=packed`.
+real gradients are far from uniform. `coder=rans` writes them near their entropy, for more work: it
+pays on slow links, and the page on entropy coding has the figures. Zeros have no sign and cost
+little. The values are those of `coder=packed`.
 
 `rounding=nearest` takes the nearer power of two (ties to the smaller): deterministic, biased,
 contractive,

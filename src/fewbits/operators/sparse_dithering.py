@@ -41,12 +41,11 @@ $$ 30 + \log_2 d + 3.35\,d \text{ bits surely at } \nu = \tfrac1{10}, \qquad
    30 + \log_2 d + \bigl(\log_2 3 + \tfrac{1}{2 \sqrt\nu}\bigr)\,d \text{ on average} $$
 with nearest and with stochastic rounding. What is written is at most 3 bits longer. (The poster
 prints $\sqrt\nu$ for $2\sqrt\nu$ in the general form of the first bound: a misprint.) Entropy
-coding is shorter on Gaussian vectors, by 0.3 bit a value at $\nu = 1$ and up to $\nu = 8.5$, where
-one number in 280 is not 0. It is at most 0.016 bit above the entropy of the numbers, and 0.003 bit
-(24 bytes for 65,536 numbers) where nearly all are 0.
+coding is shorter on Gaussian vectors, and near the entropy of the numbers, also where nearly all
+of them are 0.
 
-**When to use it.** Nearest with `least-squares` has the least error for its bits, within 0.28 bit
-of $\frac12 \log_2 (1 / \text{error})$ on Gaussian vectors: use it with error feedback, or on one
+**When to use it.** Nearest with `least-squares` has the least error for its bits, near
+$\frac12 \log_2 (1 / \text{error})$ on Gaussian vectors: use it with error feedback, or on one
 worker. Where workers' results are averaged, take `subtractive` for dense vectors and `stochastic`
 for sparse ones.
 

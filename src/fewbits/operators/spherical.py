@@ -25,7 +25,7 @@ $\alpha = \frac12$, blocks of 16 take about 1330 directions and 12 bits.
 least with $4^b \ge \frac32 (n-1)(1-\alpha)/\alpha$. So $\delta = 2^{-b-1}$ bounds their relative
 error. With `strict` the direction is accepted for the radius that the decoder will have, and with
 room for the rounding of results to the vector's format: the promise is about the numbers that come
-out. That costs about 0.02 bit of the index, and 0.3 bit for `bfloat16`. With `unbiased` radii are
+out. That costs a little of the index, most with `bfloat16`. With `unbiased` radii are
 rounded at random without bias, and $\delta' = 4^{-b} / (4 (1 + 2^{-b}))$ bounds their relative
 variance.
 

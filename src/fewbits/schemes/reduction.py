@@ -251,10 +251,16 @@ def give_up(comm: Comm, progress: Progress, fault: Exception) -> NoReturn:
     raise fault
 
 
-def commit(comm: Comm, progress: Progress, nonfinite: int = 0) -> None:
+def commit(
+    comm: Comm,
+    progress: Progress,
+    nonfinite: int = 0,
+    rest: Callable[[], None] | None = None,
+) -> None:
     """End a step: all ranks learn whether all of them got this far, then go on to the next one.
 
-    `nonfinite` says of how many results only this rank knows that they are NaN or infinite.
+    `nonfinite` says of how many results only this rank knows that they are NaN or infinite. `rest`
+    waits for what is under way already and cannot fail but with the link.
     """
     own = Header(
         Phase.COMMIT, progress.step, progress.sequence, 0,
@@ -265,6 +271,8 @@ def commit(comm: Comm, progress: Progress, nonfinite: int = 0) -> None:
         own = replace(own, status=Status.NOT_FINITE, text=text)
     with progress.spent.wire():
         agree(comm, own, progress)
+    if rest is not None:
+        rest()
     progress.step += 1
     progress.sequence = 0
 

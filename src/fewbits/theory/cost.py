@@ -9,7 +9,7 @@ It covers its Table 1 (Model 2) and Tables 5, 7 and 8 (Models 1, 3 and 4).
 It is a model: no contention, no lost packets, every link as fast as stated in both directions at
 once, buffers ready. Messages may travel while computing goes on, for the share `overlap` of it;
 coding is never hidden, because it needs the processor. A rank's own work for its messages passes
-while they travel, and counts where it takes longer than that: on fast links.
+while they travel and leave the processor idle, and counts where it takes longer: on fast links.
 """
 
 import math
@@ -78,17 +78,22 @@ MODELS = {
 class Link:
     """What connects the workers; each may send and receive at the full rate at once.
 
-    `exchange_seconds` is a rank's own work for one exchange of messages, whatever their size.
+    `exchange_seconds` is a rank's own work for one exchange of messages, whatever their size, and
+    `busy` the share of the time on the wire in which the processor works for it: 0 on a slow link,
+    1 where moving bytes is all that takes time.
     """
 
     bandwidth_bits_per_second: float
     latency_seconds: float = 0.0
     exchange_seconds: float = 0.0
+    busy: float = 0.0
 
     def __post_init__(self) -> None:
         check_positive("bandwidth_bits_per_second", self.bandwidth_bits_per_second)
         check_not_negative("latency_seconds", self.latency_seconds)
         check_not_negative("exchange_seconds", self.exchange_seconds)
+        if not 0 <= self.busy <= 1:
+            raise SpecError(f"busy must lie between 0 and 1, got {self.busy:g}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +181,7 @@ PLAIN = Codec(FLOAT_BITS)
 class StepTime(NamedTuple):
     """Where the seconds of a step go; `hidden` ones pass while computing goes on.
 
-    `exchange_seconds` is what work for messages takes beyond the time that they are under way.
+    `exchange_seconds` is what work for messages takes beyond what the wire leaves idle.
     """
 
     compute_seconds: float
@@ -206,7 +211,7 @@ def step_time(job: Job, link: Link, codec: Codec = PLAIN, scheme: Scheme = plain
     latency = traffic.hops * link.latency_seconds
     hidden = min(wire + latency, job.overlap * job.compute_seconds)
     work = traffic.exchanges(job.values) * link.exchange_seconds
-    beyond = max(0.0, work - wire - latency)
+    beyond = max(0.0, work - (1 - link.busy) * (wire + latency))
     coding = _codec_seconds(traffic, codec)
     return StepTime(job.compute_seconds, coding, wire, latency, hidden, beyond)
 

@@ -22,4 +22,4 @@ def check_installed(package: str, extra: str = "torch") -> None:
 
 
 def _missing(package: str, extra: str) -> MissingExtraError:
-    return MissingExtraError(f"this needs {package}: pip install 'fewbits[{extra}]'")
+    return MissingExtraError.of(f"this needs {package}", extra)

@@ -246,3 +246,15 @@ def test_some_codecs_gain_on_no_link_and_some_on_every_one() -> None:
 def test_what_makes_no_sense_is_refused(make: object, message: str) -> None:
     with pytest.raises(SpecError, match=message):
         make()
+
+
+def test_work_for_messages_hides_only_where_the_wire_leaves_the_processor_idle() -> None:
+    idle, half, busy = (Link(1e10, exchange_seconds=0.002, busy=share) for share in (0, 0.5, 1))
+    steps = [cost.step_time(JOB, link, NINE, cost.sharded) for link in (idle, half, busy)]
+    work = 0.002 * cost.sharded(JOB.values, JOB.workers).exchanges(JOB.values)
+    wire = steps[0].wire_seconds
+    assert 0 < wire < work
+    seen = [work - wire, work - wire / 2, work]
+    assert [step.exchange_seconds for step in steps] == pytest.approx(seen)
+    with pytest.raises(SpecError, match="busy"):
+        Link(1e9, busy=1.5)

@@ -172,7 +172,7 @@ def _tool(name: str) -> str:
     beside = Path(sys.executable).parent / name
     found = str(beside) if beside.exists() else shutil.which(name)
     if found is None:
-        raise MissingExtraError(f"this needs {name}: pip install 'fewbits[flower]'")
+        raise MissingExtraError.of(f"this needs {name}", "flower")
     return found
 
 

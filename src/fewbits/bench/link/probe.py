@@ -3,6 +3,8 @@
 All ranks measure at once, because in a step all of them send and encode at once.
 """
 
+import math
+import os
 import statistics
 import time
 from collections.abc import Mapping
@@ -25,24 +27,50 @@ from fewbits.schemes.reduction import Progress, commit
 from fewbits.theory import cost
 from fewbits.theory.cost import Codec, Link
 
-_PINGS, _TRANSFERS, _CODINGS = 21, 3, 24
+_PINGS, _TRANSFERS, _CODINGS = 21, 3, 8
 _FEW, _PIECES, _STEPS = 64, 8, 12  # values of a unit, pieces of a step, steps
 _BYTES = 4_000_000  # sent by every rank in a transfer: many times what may pass in a burst
+_LONG = 0.05  # seconds for which a transfer should last, so that its beginning is a small part
+_MOST = 16  # messages of a transfer
 
 
 def of_link(comm: TorchComm) -> Link:
     """Bits a second that a rank sends while it receives as many, and seconds for a few bytes."""
     pings = [_seconds(lambda: comm.largest([0.0])) for _ in range(_PINGS)]
+    rate, busy = _transfers(comm, 1)
+    if (once := 8 * _BYTES / rate) < _LONG:
+        rate, busy = _transfers(comm, min(_MOST, math.ceil(_LONG / once)))
+    latency, exchange = comm.largest([statistics.median(pings), _exchange(comm)])
+    return Link(rate, latency, exchange, busy)
+
+
+def _transfers(comm: TorchComm, messages: int) -> tuple[float, float]:
+    """Bits a second of so many messages to every rank; how busy they keep its processors."""
     part = np.zeros(_BYTES // (comm.size - 1), np.uint8)
-    mail = [part] * comm.size, [np.empty_like(part) for _ in range(comm.size)]
-    transfers = []
+    mails = [
+        ([part] * comm.size, [np.empty_like(part) for _ in range(comm.size)])
+        for _ in range(messages)
+    ]
+
+    def transfer() -> None:
+        for pending in [comm.start(mail) for mail in mails]:
+            pending.wait()
+
+    seconds, worked = [], []
     for _ in range(_TRANSFERS):
         comm.largest([0.0])  # all begin together
-        transfers.append(_seconds(lambda: comm.start(mail).wait()))
-    sent = 8 * part.nbytes * (comm.size - 1)
-    own = [-sent / statistics.median(transfers), statistics.median(pings), _exchange(comm)]
-    slowest, latency, exchange = comm.largest(own)
-    return Link(-slowest, latency, exchange)
+        began = time.process_time()
+        seconds.append(_seconds(transfer))
+        worked.append(sharing(comm) * (time.process_time() - began))
+    sent = 8 * part.nbytes * (comm.size - 1) * messages
+    busy = statistics.median(worked) / statistics.median(seconds)
+    slowest, busy = comm.largest([statistics.median(seconds), min(1.0, busy)])
+    return sent / slowest, busy
+
+
+def sharing(comm: TorchComm) -> float:
+    """How many ranks share a processor, at least 1: all of them run on this machine."""
+    return max(1.0, comm.size / (os.cpu_count() or 1))
 
 
 def _exchange(comm: TorchComm) -> float:
@@ -78,10 +106,13 @@ def of_codec(comm: TorchComm, operator: Operator, sample: npt.NDArray[np.float32
     return Codec(bits, -slowest[0], -slowest[1])
 
 
-def of_step(comm: TorchComm, values: int, sent_bytes: int, codec_seconds: float) -> Codec:
-    """The same from a step of the scheme `sharded`: with feedback an operator is not all."""
+def of_step(comm: TorchComm, values: int, sent_bytes: int, codec_cpu_seconds: float) -> Codec:
+    """The same from a step of the scheme `sharded`: with feedback an operator is not all.
+
+    Seconds of the processor, which others need as well: while one rank codes, some only wait.
+    """
     traffic = cost.sharded(values, comm.size)
-    (seconds,) = comm.largest([codec_seconds])
+    (seconds,) = comm.largest([sharing(comm) * codec_cpu_seconds])
     speed = (traffic.encoded + traffic.decoded) / max(seconds, 1e-9)
     (bits,) = comm.largest([8 * sent_bytes / traffic.sent])
     return Codec(bits, speed, speed)

@@ -20,7 +20,6 @@ BAD_INPUT, FAILED = 2, 1
 
 
 _MOST_STEPS = 100  # in which a contender must settle
-_PIECE, _PIECES = 16_384, 32  # values, and about so many pieces of the gradient, to time codecs on
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,17 +130,17 @@ def _inputs(built: Sequence[Any], spent: Sequence[Any], work: Work) -> dict[str,
     from fewbits.links.torch_comm import TorchComm
 
     gradient = torch.cat([p.grad.reshape(-1) for p in built[0].model.parameters()])
-    pieces = gradient[: len(gradient) // _PIECE * _PIECE].view(-1, _PIECE)
-    sample = pieces[:: max(1, len(pieces) // _PIECES)].contiguous().view(-1).numpy()
     comm = TorchComm(timeout=work.patience)
     link, codecs = probe.of_link(comm), {}
     for own, last in zip(built, spent, strict=True):
         if not names.has_codec(own.name):
             continue
         if own.compression.loop is None:
-            codecs[own.name] = probe.of_codec(comm, own.compression.planner.worker, sample)
+            codecs[own.name] = probe.of_codec(
+                comm, own.compression.planner.worker, gradient.numpy()
+            )
         else:
-            figures = len(gradient), last.sent_bytes, last.codec_seconds
+            figures = len(gradient), last.sent_bytes, last.codec_cpu_seconds
             codecs[own.name] = probe.of_step(comm, *figures)
     return probe.as_json(link, codecs)
 

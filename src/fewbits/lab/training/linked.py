@@ -89,8 +89,7 @@ class Runner:
         build, side = _NETS[case.model]
         self._operator = operator
         self._model, self._compression = _wrapped(build(), operator)
-        shape, quiet = (case.batch, 3, side, side), operator == names.COMPUTE
-        self._step = contenders.step(self._model, shape, number, quiet=quiet)
+        self._step = contenders.step(self._model, (case.batch, 3, side, side), number)
         self._step()
         self._sent, self._seconds, self._coded = 0, list[float](), _codec(self._compression)
 
@@ -118,6 +117,8 @@ class Runner:
 def _wrapped(net: nn.Module, operator: str) -> tuple[DistributedDataParallel, Any]:
     """All ranks draw the same parameters; as in training here, only vectors go exact."""
     model = DistributedDataParallel(net, init_sync=False)
+    if operator == names.COMPUTE:
+        model.register_comm_hook(None, contenders.as_it_is)
     if operator in (references.NONE, names.COMPUTE):
         return model, None
     policy = Default(small=0)

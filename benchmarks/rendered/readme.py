@@ -1,0 +1,162 @@
+"""README.md, from many results."""
+
+from statistics import fmean
+
+from benchmarks.rendered import choosing, coding, feedback, flower, speeds, when_not
+from benchmarks.rendered.blocks import bullets, one, paragraph, results, span, table
+from benchmarks.rendered.operators import operators_table
+
+DATA = {"digits": "digits, CNN", "mnist": "MNIST, CNN"}
+SLOW = 1e8  # bits a second, of the link of the headline
+
+
+def figure() -> str:
+    """The picture, described for those who do not see it."""
+
+    def point(spec: str) -> str:
+        return f"{choosing.bits(spec):.2f} bits with error {choosing.error(spec):.2g}"
+
+    return paragraph(
+        "![Bits per coordinate against relative squared error, measured on a Gaussian vector of a million float32",
+        "values. Curves of sparse dithering run along the lower bound, 4 to the power of minus b; with least squares it",
+        f"is at most {choosing.gap_to_bound():.2f} bits above it. Natural takes {point('natural')}, or",
+        f"{choosing.bits('natural:coder=rans'):.2f} bits entropy coded; natural dithering {point('natural-dithering')};",
+        f"spherical {point('spherical')}; sign {point('sign')}](docs/_static/bits-error.svg)",
+    )  # fmt: skip
+
+
+def fewer_bytes() -> str:
+    """In training, both ways, at equal accuracy."""
+    return span((results("accuracy")[name]["times_fewer_bytes"] for name in DATA), 1)
+
+
+def headline() -> str:
+    """Three numbers."""
+    slow = one(when_not.settings(), rate_bits_per_second=SLOW, ranks=2)
+    ours = when_not.fastest(slow, when_not.OURS)
+    plain, cast = (when_not.row(slow, ours)[key]["value"] for key in ("times_plain", "times_cast"))
+    gaps = max(abs(results("accuracy")[name]["mean_difference_points"]) for name in DATA)
+    compress, decompress = map(speeds.times_memcpy, speeds.calls("natural"))
+    return bullets(
+        f"**{fewer_bytes()} times fewer bytes** in training with `natural` both ways, at an accuracy within"
+        f" {gaps:.2f} points of plain DDP's ([below](#training)).",
+        f"**{plain:.1f} times as fast a step** as plain DDP on a link of 100 Mbit/s, and {cast:.1f} times as fast as"
+        f" with the better cast (`{ours}`, ten million parameters, two ranks); plain DDP catches up with `natural`"
+        f" {when_not.crossing(2, 'none', 'natural')} ([when not to compress](docs/when-not.md)).",
+        f"**{compress:.2f} and {decompress:.2f} times the speed of memcpy**: `compress` and `decompress` with"
+        " `natural`, whole frames, one thread ([below](#speed)).",
+    )
+
+
+def accuracy() -> str:
+    """The claim above the table."""
+    found = [results("accuracy")[name] for name in DATA]
+    within = all(
+        abs(own["mean_difference_points"]) <= 2 * own["standard_error_points"] for own in found
+    )
+    claim = "Same accuracy within two standard errors" if within else "Not the same accuracy"
+    return paragraph(
+        f"{claim}, {fewer_bytes()} times fewer bytes ({found[0]['workers']} ranks, `natural` both ways, paired runs over",
+        "five seeds, settings fixed beforehand; `benchmarks/accuracy.py`):",
+    )
+
+
+def accuracy_table() -> str:
+    """Plain beside compressed."""
+    rows = []
+    for name, title in DATA.items():
+        own = results("accuracy")[name]
+        means = [f"{100 * fmean(own[key]):.2f} %" for key in ("plain", "compressed")]
+        gap = f"{own['mean_difference_points']:+.2f} ± {own['standard_error_points']:.2f}"
+        rows.append([title, str(own["epochs"]), *means, gap])
+    return table("data|epochs|plain DDP|`natural` both ways|difference in points", rows)
+
+
+def tiny() -> str:
+    """The preset, against plain training."""
+    own = [feedback.summaries(results("feedback"), data)["top-k"] for data in ("digits", "mnist")]
+    bits = span((one.bits or 0.0 for one in own), 2)
+    gap = max(abs(one.difference) for one in own)
+    return paragraph(
+        f"With error feedback, `fewbits.ddp.attach(model, \"tiny\")` sends {bits} bits for each compressed value, at an",
+        f"accuracy within {gap:.2f} points of plain training on digits and MNIST: [the evidence](docs/feedback.md), how",
+        "it is saved and resumed bit for bit, and where it falls behind. `attach(model, \"auto\")` tries what there is and",
+        "goes on with the fastest.",
+    )  # fmt: skip
+
+
+def federated() -> str:
+    """TCP bytes of Flower."""
+    packed = span((flower.fewer("natural", way) for way in ("up", "down")), 1)
+    up, down = (f"{flower.fewer(speeds.CODED, way):.1f}" for way in ("up", "down"))
+    return paragraph(
+        "On a SuperLink with two SuperNodes and a model of a million `float32` weights, TCP bytes of a round are",
+        f"{packed} times fewer in both directions, and with `{speeds.CODED}` {up} times fewer up and {down} times down;",
+        "the first broadcast is exact. [docs/flower.md](docs/flower.md) has the details, `examples/flower` a whole app.",
+    )
+
+
+def operators_note() -> str:
+    """How the columns were measured."""
+    times = span(map(coding.smaller, coding.vectors("resnet", "gpt")), 1)
+    found = results("bench")
+    copied = speeds.megabytes("memcpy") / 1000
+    return paragraph(
+        "ω: unbiased, E‖C(x) − x‖² ≤ ω‖x‖². α: ‖C(x) − x‖² ≤ α‖x‖² for every x, biased. Both hold for `float32` within",
+        "the range that `fewbits.operator(spec).guarantee(d)` states. Bits are measured: 8 · `len(frame)` / d at d =",
+        "1,000,000, header and checksum included, on a Gaussian vector. Speeds are those of whole calls on",
+        f"{found['elements']:,} values with one thread, in bytes of the vector; memcpy of it ran at {copied:.1f} GB/s.",
+        "`float64`, `float16` and `bfloat16` vectors are taken too. On gradients of a ResNet-18 and a small GPT",
+        f"`coder=rans` is {times} times smaller than `float32`: [entropy coding](docs/coding.md) compares it with zstd and",
+        "others.",
+    )  # fmt: skip
+
+
+def speed() -> str:
+    """The codec beside memcpy and torch's cast."""
+    kernel = [speeds.times_memcpy(f"natural kernel {what}") for what in ("encode", "decode")]
+    packed, coded = (
+        [f"{speeds.times_memcpy(job):.2f}" for job in speeds.calls(spec)]
+        for spec in ("natural", speeds.CODED)
+    )
+    fresh = [
+        f"{speeds.times_memcpy(f'{job}(new) natural'):.2f}" for job in ("compress", "decompress")
+    ]
+    two, four = (when_not.crossing(ranks, *when_not.OURS) for ranks in (2, 4))
+    cpu = results("bench")["machine"]["cpu"]
+    head = f"On two cores of an {cpu} with AVX2, one thread, warm buffers, against memcpy of the same vector in the same run:"
+    items = bullets(
+        f"torch's warm float16 cast runs at {speeds.times_memcpy('torch float16 cast'):.2f} times;",
+        f"the kernel of `natural` encodes at {kernel[0]:.2f} times the speed of memcpy, random bits included, and decodes"
+        f" at {kernel[1]:.2f} times;",
+        f"whole `compress` and `decompress` calls with it, frame and checksum included, run at {packed[0]} and"
+        f" {packed[1]} times with `out=`, and at {fresh[0]} and {fresh[1]} times in fresh memory: pass `out=` where you can;",
+        f"those with `coder=rans` run at {coded[0]} and {coded[1]} times. On [measured links](docs/when-not.md)"
+        f" `coder=packed`, the default, catches up with it {two} on two ranks and {four} on four.",
+    )
+    return f"{paragraph(head)}\n\n{items}"
+
+
+def when_not_to() -> str:
+    """What 16 bits give, and how far fixed widths are from the bound."""
+    times = choosing.error("natural") / choosing.error("bfloat16")
+    return bullets(
+        "**Where 16 bits are enough.** `bfloat16` has an error"
+        f" {round(times, -3):,.0f} times smaller than `natural` at less than twice the bits.",
+        "**Where the bound matters more than speed.** The figure shows it: fixed-width codes are far from the lower"
+        f" bound. `coder=rans` ({choosing.bits(speeds.CODED):.2f} bits) takes away most of that distance.",
+    )
+
+
+BLOCKS = {
+    "figure": figure,
+    "headline": headline,
+    "accuracy": accuracy,
+    "accuracy-table": accuracy_table,
+    "tiny": tiny,
+    "federated": federated,
+    "operators": operators_table,
+    "operators-note": operators_note,
+    "speed": speed,
+    "when-not": when_not_to,
+}

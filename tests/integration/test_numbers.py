@@ -1,0 +1,137 @@
+"""Measured numbers in README and docs are those of the result files, and none is typed by hand."""
+
+import inspect
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from benchmarks.rendered import choosing, operators
+from benchmarks.rendered.blocks import MARKED, paragraph, renewed, stale
+from benchmarks.rendered.pages import PAGES
+
+from fewbits import registry
+
+ROOT = Path(__file__).resolve().parents[2]
+STATED = tomllib.loads((ROOT / "tests" / "stated_numbers.toml").read_text())
+OPERATORS = {**registry.known().by_name, **registry.known().stages}
+TEXTS = {  # an operator's page is the docstring of its module
+    f"docs/operators/{name}.md": inspect.getdoc(inspect.getmodule(own)) or ""
+    for name, own in OPERATORS.items()
+} | {
+    str(path.relative_to(ROOT)): path.read_text()
+    for path in (
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "examples").glob("*/README.md"),
+    )
+}
+NOT_PROSE = re.compile(
+    r"^```.*?^```$|`[^`\n]*`|\$\$.*?\$\$|\$[^$\n]*\$|\]\([^)]*\)|https?://\S+",
+    re.DOTALL | re.MULTILINE,
+)
+UNITS = r"%|×|x\b|times\b|points\b|ms\b|ns\b|µs\b|[kMG]B(?:/s)?\b|[MG]bit/s|Gsym/s"
+WORDS = "two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|hundred"
+LOOKS_MEASURED = re.compile(
+    rf"(?<![\w.])\d[\d,]*(?:\.\d+)?\s?(?:{UNITS})"  # a number with a unit of measurements
+    r"|(?<![\w.^])\d[\d,]*\.\d+(?![\w.]*\d)"  # any decimal
+    r"|±|·\s10[⁻⁰¹²³⁴-⁹]"
+    rf"|\b(?:{WORDS})\stimes\s(?:as\s(?:fast|large|small|many)|faster|fewer|smaller|less)\b"
+)
+
+
+def typed_by_hand(page: str, text: str) -> Iterator[str]:
+    """What looks measured outside of blocks, code and formulas, and is not stated to be another."""
+    prose = " ".join(NOT_PROSE.sub(" ", MARKED.sub("", text)).split())
+    for phrase in STATED["stated"].get(page, {}):
+        prose = prose.replace(phrase, "")
+    for found in LOOKS_MEASURED.finditer(prose):
+        yield prose[max(found.start() - 40, 0) : found.end() + 20]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_is_as_it_is_made_from_the_results(page: str) -> None:
+    names = stale(TEXTS[page], PAGES[page])
+    assert not names, f"{page}: {', '.join(names)} stale; `make numbers` writes them"
+
+
+def test_a_block_of_a_page_without_renderer_is_stale() -> None:
+    for page, text in TEXTS.items():
+        assert page in PAGES or not MARKED.search(text), page
+
+
+def test_a_changed_number_is_stale_and_written_back() -> None:
+    page, name = "docs/when-not.md", "race"
+    changed = TEXTS[page].replace("| `tiny` | 0.1 |", "| `tiny` | 0.2 |")
+    assert changed != TEXTS[page]
+    assert stale(changed, PAGES[page]) == [name]
+    assert renewed(changed, PAGES[page]) == TEXTS[page]
+    without = MARKED.sub(lambda block: "" if block["name"] == name else block[0], TEXTS[page])
+    assert stale(without, PAGES[page]) == [name]
+
+
+@pytest.mark.parametrize("page", sorted(TEXTS.keys() - STATED["exempt"].keys()))
+def test_no_measured_number_is_typed_by_hand(page: str) -> None:
+    found = list(typed_by_hand(page, TEXTS[page]))
+    assert not found, (
+        f"{page}: {found}; render what is measured (benchmarks/rendered), "
+        "state in tests/stated_numbers.toml what else it is"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It is 3.4 times faster.",
+        "It runs at 266 MB/s.",
+        "The error is +0.06 ± 0.16.",
+        "It took 5 to 10 % off a step.",
+        "It has 0.94 bits.",
+        "A step is four times as fast.",
+    ],
+)
+def test_what_looks_measured_is_found(text: str) -> None:
+    assert list(typed_by_hand("docs/new.md", text))
+    block = f"<!-- measured: own -->\n{text}\n<!-- end -->\n"
+    assert not list(typed_by_hand("docs/new.md", block))
+
+
+def test_every_statement_is_still_needed() -> None:
+    assert STATED["exempt"].keys() <= TEXTS.keys()
+    for page, phrases in STATED["stated"].items():
+        for phrase, reason in phrases.items():
+            prose = " ".join(NOT_PROSE.sub(" ", MARKED.sub("", TEXTS[page])).split())
+            assert phrase in prose, (page, phrase)
+            assert LOOKS_MEASURED.search(phrase), (page, phrase)
+            assert reason
+
+
+def test_every_result_file_that_pages_show_says_what_makes_it() -> None:
+    listed = set(re.findall(r"`([\w-]+)\.json`", (ROOT / "benchmarks" / "README.md").read_text()))
+    sources = "".join(path.read_text() for path in (ROOT / "benchmarks/rendered").glob("*.py"))
+    used = set(re.findall(r'results\("([\w-]+)"\)', sources))
+    there = {path.stem for path in (ROOT / "benchmarks" / "results").glob("*.json")}
+    assert len(used) > 15
+    assert used <= listed <= there | {"NAME", "results"}
+
+
+def test_every_operator_has_its_row_in_the_readme_and_no_other() -> None:
+    assert {name.partition(":")[0] for name in operators.ROWS} == OPERATORS.keys()
+    for name, (spec, what, guarantee) in operators.ROWS.items():
+        assert registry.operator(spec)
+        assert spec.startswith(name.partition(":")[0])
+        assert what
+        assert guarantee
+    shown = {spec.partition(":")[0].partition("|")[0] for spec in choosing.PROMISES}
+    assert shown <= OPERATORS.keys()
+
+
+def test_a_line_of_a_paragraph_never_begins_like_an_item_of_a_list() -> None:
+    for width in range(40, 60):
+        text = f"{'word ' * width}against zstd 1. And so on - and * on"
+        lines = paragraph(text).splitlines()
+        assert len(lines) > 1
+        assert " ".join(lines) == text
+        assert not any(re.match(r"(\d+\.|[-*]) ", line) for line in lines)
