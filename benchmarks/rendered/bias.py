@@ -1,18 +1,14 @@
 """docs/feedback.md, its last section: from the results of `bias.py`."""
 
-from benchmarks.rendered.blocks import paragraph, results, table
+from benchmarks.rendered.blocks import paragraph, results
+
+from fewbits.lab.recorded import feedback
+from fewbits.lab.tables import markdown
 
 
 def draws_table() -> str:
     """What averaging leaves."""
-    rows = []
-    for name, own in results("bias")["draws"]["gradients"].items():
-        rows.append([
-            name, f"{own['natural']:.2e}", f"{own['floor']:.2e}", f"{own['without_noise']:.1e}",
-            f"{own['resolution']:.1e}", f"{own['e4m3']:.2e}", f"{own['e4m3'] / own['natural']:.1f}",
-        ])  # fmt: skip
-    titles = "gradient|mean of `natural`|noise|bias|smallest seen|E4M3|E4M3 / `natural`"
-    return table(titles, rows)
+    return markdown(feedback.draws(results("bias")))
 
 
 def training() -> str:
@@ -29,16 +25,7 @@ def training() -> str:
 
 def tail_table() -> str:
     """What rounding does to the end of training."""
-    rows = []
-    for row in results("bias")["training"]["rows"]:
-        low, mean, high = (1e6 * row[key] for key in ("low", "difference", "high"))
-        rows.append([
-            row["rounding"], "`ef14`" if row["feedback"] else "none",
-            f"{mean:+.1f} ({low:+.1f} to {high:+.1f}) · 10⁻⁶",
-            f"{row['percent']:+.3f} ± {row['percent_half_width']:.3f}",
-        ])  # fmt: skip
-    titles = "rounding|feedback|difference of the tail loss, 95 % interval|in % of plain"
-    return table(titles, rows)
+    return markdown(feedback.tail(results("bias")))
 
 
 def tail_verdict() -> str:

@@ -1,111 +1,31 @@
 """docs/feedback.md, its evidence: from the results of `feedback.py`."""
 
-import math
-from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
-from benchmarks.rendered.blocks import bullets, code, paragraph, results, span, table
+from benchmarks.rendered.blocks import bullets, paragraph, results, span
 
-from fewbits.presets import PRESETS
-from fewbits.schemes import header
+from fewbits.lab.recorded import feedback as recorded
+from fewbits.lab.recorded.feedback import (
+    ORDER,
+    PLAIN,
+    best,
+    summaries,
+    summary,
+)
+from fewbits.lab.tables import markdown
 
-ORDER = (
-    "plain", "natural-dithering", "sparse-dithering", "top-k", "sparse-dithering-10", "top-k-sign",
-)  # fmt: skip
-TINY = PRESETS["tiny"]
-PLAIN = "plain"
-LARGEST_DIFFERENCE = 0.5  # points, for accuracies that count as equal
-STANDARD_ERRORS = 2
-HEADERS = 3  # of a rank to each other rank: two hops and the end of the step
 Run = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """A configuration at its best learning rate; the difference to plain at plain's, in points."""
-
-    lr: float
-    accuracy: float
-    difference: float
-    standard_error: float
-    busiest: float  # bytes of a step
-    mean: float
-    smaller: float
-    bits: float | None  # of a value that is compressed, each time that it is sent
-
-    @property
-    def equal(self) -> bool:
-        """Whether the accuracy counts as that of plain training."""
-        size = abs(self.difference)
-        return size <= LARGEST_DIFFERENCE and size <= STANDARD_ERRORS * self.standard_error
-
-
-def best(runs: list[Run]) -> list[Run]:
-    """The runs at the learning rate with the best mean accuracy, in the order of seeds."""
-    rates = sorted({run["lr"] for run in runs})
-    of_rate = {rate: [run for run in runs if run["lr"] == rate] for rate in rates}
-    chosen = max(rates, key=lambda rate: fmean(run["accuracy"] for run in of_rate[rate]))
-    return sorted(of_rate[chosen], key=lambda run: int(run["seed"]))
-
-
-def summary(runs: list[Run], plain: list[Run], ranks: int) -> Summary:
-    """One configuration's runs against those of plain training."""
-    own, reference = best(runs), best(plain)
-    differences = [
-        100 * (a["accuracy"] - b["accuracy"]) for a, b in zip(own, reference, strict=True)
-    ]
-    error = stdev(differences) / math.sqrt(len(differences)) if len(differences) > 1 else math.inf
-    busiest = fmean(run["bytes_per_step"] for run in own)
-    mean = fmean(run["mean_bytes_per_step"] for run in own)
-    exact = own[0].get("exact_elements")
-    bits = None
-    if exact is not None:
-        ways = 2 * (ranks - 1) / ranks  # how often a rank sends a value, there and back
-        rest = mean - 4 * ways * exact - HEADERS * (ranks - 1) * header.SIZE
-        bits = 8 * rest / ways / (own[0]["elements"] - exact)
-    return Summary(
-        own[0]["lr"], 100 * fmean(run["accuracy"] for run in own), fmean(differences), error,
-        busiest, mean, own[0]["fp32_bytes_per_step"] / mean, bits,
-    )  # fmt: skip
-
-
-def summaries(results: Run, data: str) -> dict[str, Summary]:
-    """All configurations on one data set."""
-    runs = [run for run in results["runs"] if run["data"] == data]
-    named = {name: [run for run in runs if run["name"] == name] for name in ORDER}
-    return {
-        name: summary(own, named[PLAIN], results["ranks"]) for name, own in named.items() if own
-    }
-
-
 def label(run: Run) -> str:
-    """A configuration as a cell."""
-    if run["operator"] == "none":
-        return "plain"
-    own = f"{code(run['operator'])} " + (
-        f"with `{run['feedback']}`" if run["feedback"] else "without"
-    )
-    tiny = (run["operator"], run["feedback"]) == (TINY.operator, TINY.feedback)
-    return f"`tiny`: {own}" if tiny else own
+    """A configuration as a cell of a table here."""
+    return recorded.label(run).replace("|", "\\|")
 
 
 def accuracy_table(data: str) -> str:
     """Accuracies and bytes."""
-    found = results("feedback")
-    labels = {run["name"]: label(run) for run in found["runs"]}
-    rows = []
-    for name, own in summaries(found, data).items():
-        plain = name == PLAIN
-        rows.append([
-            labels[name], f"{own.lr:g}", f"{own.accuracy:.2f} %",
-            "" if plain else f"{own.difference:+.2f} ± {own.standard_error:.2f}",
-            "" if plain else "yes" if own.equal else "**no**",
-            f"{own.mean:,.0f}", f"{own.busiest:,.0f}", f"{own.smaller:.1f}",
-            "32" if own.bits is None else f"{own.bits:.2f}",
-        ])  # fmt: skip
-    titles = "operator|rate|accuracy|difference|equal|bytes|busiest|smaller|bits"
-    return table(titles, rows)
+    return markdown(recorded.accuracy(results("feedback"), data))
 
 
 def accuracy_verdict() -> str:
@@ -130,20 +50,7 @@ def accuracy_verdict() -> str:
 
 def search_table(name: str) -> str:
     """What was tried with few seeds, cheapest first, each at the best of the rates tried."""
-    found = results(name)
-    rows = []
-    for chosen in {run["name"] for run in found["runs"]} - {PLAIN}:
-        runs = [run for run in found["runs"] if run["name"] == chosen]
-        rows.append((summary(runs, runs, found["ranks"]).bits or 0.0, chosen, runs))
-    cells = []
-    for bits, _, runs in sorted(rows, key=lambda row: row[:2]):
-        own = best(runs)
-        cells.append([
-            code(own[0]["operator"]), f"`{own[0]['feedback']}`", str(len(own)),
-            f"{mean_accuracy(own):.2f} %", f"{fmean(run['loss'] for run in own):.2g}",
-            f"{bits:.3f}",
-        ])  # fmt: skip
-    return table("operator|feedback|seeds|accuracy|training loss|bits", cells)
+    return markdown(recorded.search(results(name)))
 
 
 def mean_accuracy(runs: list[Run]) -> float:

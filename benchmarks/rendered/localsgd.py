@@ -3,7 +3,10 @@
 from statistics import fmean, stdev
 from typing import Any
 
-from benchmarks.rendered.blocks import bullets, one, results, span, table
+from benchmarks.rendered.blocks import bullets, one, results, span
+
+from fewbits.lab.recorded import training
+from fewbits.lab.tables import markdown
 
 PLAIN, WITH = "identity", " with "
 CODED = "natural:coder=rans"
@@ -63,18 +66,7 @@ def label(operator: str) -> str:
 
 def runs_table() -> str:
     """Losses and bytes."""
-    rows = []
-    for data, method, operator in groups():
-        own, differences = chosen(data, method, operator), gaps(data, method, operator)
-        difference = f"{fmean(differences):+.4f} ± {standard_error(differences):.4f}"
-        rows.append([
-            NAMES[data], method, label(operator), f"{fmean(run['test_loss'] for run in own):.4f}",
-            "" if operator == PLAIN else difference, f"{ratio(own):.2f} ×",
-            # With a memory, messages are not the changes that frames were made of.
-            "" if WITH in operator else f"{fmean(map(predicted_ratio, own)):.2f} ×",
-        ])  # fmt: skip
-    titles = "data|method|operator|test loss|difference|fewer bytes|by its frames"
-    return table(titles, rows)
+    return markdown(training.local(results("local-sgd")["runs"]))
 
 
 def losses() -> str:

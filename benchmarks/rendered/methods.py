@@ -1,10 +1,11 @@
 """docs/methods.md, from `methods.py`, `regressions.py`, `federated_mnist.py`, `federated_scale.py`."""
 
-import math
-from statistics import fmean, stdev
 from typing import Any
 
-from benchmarks.rendered.blocks import code, paragraph, results, span, table
+from benchmarks.rendered.blocks import paragraph, results, span
+
+from fewbits.lab.recorded import federated, papers
+from fewbits.lab.tables import markdown
 
 END = 1e-10  # of a run: the goal of `fewbits lab run methods`
 BIASED, UNBIASED, SPHERICAL = "biased sparse dithering", "unbiased sparse dithering", "spherical"
@@ -13,34 +14,12 @@ Row = dict[str, Any]
 
 def methods_table() -> str:
     """Bytes to 1e-4, and how far each run gets."""
-    found = results("methods")
-    rows = []
-    for run in found["runs"]:
-        cells = ["never", "", "", ""]
-        if hit := run["reached"]:
-            sizes = (
-                hit[key] / found["workers"] / 1000
-                for key in ("up_bytes", "up_sections", "down_bytes")
-            )
-            cells = [f"{hit['round']:,}", *(f"{size:.1f}" for size in sizes)]
-        stalls = run["end"] > END and run["rounds"] >= found["most_rounds"]
-        end = f"{run['end']:.1e}" + (f" after {run['rounds']:,} rounds" if stalls else "")
-        rows.append([run["method"], code(run["operator"]), *cells, end])
-    titles = "method|operator|rounds to 10⁻⁴|kB up a worker|in sections|kB down|gets to"
-    return table(titles, rows)
+    return markdown(federated.by_method(results("methods")))
 
 
 def regressions_table() -> str:
     """The kind of regression, the data, and how many times fewer bits."""
-    rows = []
-    for row in results("regressions")["rows"]:
-        values = [row[f"times_less_{name}"] for name in ("sections", "without_key", "frames")]
-        rows.append([
-            f"{row['kind']}, {row['data']}", str(row["d"]), code(row["spec"]),
-            "stalls" if row["steps"] is None else f"{row['steps']:,}",
-            *("" if value is None else f"{value:.1f}" for value in values),
-        ])  # fmt: skip
-    return table("regression|d|operator|steps|sections|without key|frames", rows)
+    return markdown(papers.regressions(results("regressions")))
 
 
 def less(kind: str, data: str, operator: str, what: str) -> float:
@@ -104,57 +83,17 @@ def spherical_verdict() -> str:
 
 def summaries() -> list[Row]:
     """Of FedAvg: accuracy, its paired difference from `none`, how many times fewer bytes went up."""
-    found = results("federated-mnist")
-    runs = {(own["name"], own["seed"]): own for own in found["runs"]}
-    seeds = found["settings"]["seeds"]
-    plain = [runs["none", seed] for seed in seeds]
-    made = []
-    for name in dict.fromkeys(own["name"] for own in found["runs"]):
-        own = [runs[name, seed] for seed in seeds]
-        gaps = [100 * (a["accuracy"] - b["accuracy"]) for a, b in zip(own, plain, strict=True)]
-        mean, error = fmean(gaps), stdev(gaps) / math.sqrt(len(seeds))
-        made.append({
-            "name": name, "operator": own[0]["operator"], "feedback": own[0]["feedback"],
-            "accuracy": 100 * fmean(one["accuracy"] for one in own), "difference": mean,
-            "standard_error": error, "equal": abs(mean) <= 2 * error and abs(mean) <= 0.5,
-            "up_bytes": fmean(one["up_bytes"] / one["messages"] for one in own),
-            "smaller": fmean(one["up_bytes"] for one in plain) / fmean(o["up_bytes"] for o in own),
-        })  # fmt: skip
-    return made
+    return federated.mnist_summaries(results("federated-mnist"))
 
 
 def federated_table() -> str:
     """FedAvg on MNIST."""
-    rows = []
-    for own in summaries():
-        plain = own["name"] == "none"
-        label = "none" if plain else code(own["operator"])
-        rows.append([
-            label + (f" with `{own['feedback']}`" if own["feedback"] else ""),
-            f"{own['accuracy']:.2f} %",
-            "" if plain else f"{own['difference']:+.2f} ± {own['standard_error']:.2f}",
-            "" if plain else "yes" if own["equal"] else "**no**",
-            f"{own['up_bytes']:,.0f}", f"{own['smaller']:.1f}",
-        ])  # fmt: skip
-    titles = "updates|accuracy|difference|equal|bytes a message|fewer bytes up"
-    return table(titles, rows)
+    return markdown(federated.mnist(results("federated-mnist")))
 
 
 def scale_table() -> str:
     """FedAvg from 10 to 10,000 clients."""
-    found = results("federated-scale")
-    rows = []
-    for row in found["rows"]:
-        reached = row["rounds"] is not None
-        rows.append([
-            f"{row['clients']:,}", str(row["present"]), row["operator"],
-            f"{row['rounds']:,}" if reached else f"> {found['most_rounds']:,}",
-            f"{row['bytes_a_message'] / 1000:.2f}",
-            f"{row['times_less_up']:.1f}" if row["times_less_up"] else "1" if reached else "",
-            f"{row['seconds']:,.0f}" if reached else "",
-        ])  # fmt: skip
-    titles = "clients|a round|updates|rounds|kB up a message|fewer bytes up|seconds"
-    return table(titles, rows)
+    return markdown(federated.scale(results("federated-scale")))
 
 
 def scale_verdict() -> str:

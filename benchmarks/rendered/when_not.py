@@ -2,47 +2,31 @@
 
 import math
 from collections.abc import Iterable
-from itertools import pairwise
 from statistics import fmean, stdev
 from typing import Any
 
-from benchmarks.rendered.blocks import one, paragraph, results, span, table
+from benchmarks.rendered.blocks import paragraph, results, span, table
 from scipy.stats import t as student
 
-OURS = ("natural", "natural:coder=rans")
+from fewbits.lab.recorded import links
+from fewbits.lab.recorded import race as races
+from fewbits.lab.recorded.links import AUTO_FROM, OURS, interval, link, median, row
+from fewbits.lab.tables import markdown
+
 POWERSGD = ("powersgd:rank=1", "powersgd:rank=4")
 WITH_RATES_OF_PLAIN = {"fp16-hook", "bfloat16"}  # casts, which change next to nothing
-AUTO_FROM = ("none", "bfloat16", *OURS)  # what auto may choose without bias
 NEAR = 0.25  # a forecast's share of the step by which it may be off and still be called near
 Result = dict[str, Any]
 
 
 def settings() -> list[Result]:
     """All links, slowest first."""
-    found: list[Result] = results("links")["settings"]
-    return sorted(found, key=lambda own: (own["rate_bits_per_second"] or math.inf, own["ranks"]))
-
-
-def row(setting: Result, name: str) -> Result:
-    """One contender's figures."""
-    return one(setting["contenders"], contender=name)
-
-
-def median(setting: Result, name: str) -> float:
-    """Seconds of its step."""
-    return float(row(setting, name)["step_seconds"]["median"])
+    return links.settings(results("links"))
 
 
 def fastest(setting: Result, names: Iterable[str]) -> str:
     """Of these contenders."""
     return min(names, key=lambda name: median(setting, name))
-
-
-def link(setting: Result) -> str:
-    """The link and the ranks, as a cell."""
-    rate = setting["rate_bits_per_second"]
-    texts = {None: "not shaped", 1e8: "100 Mbit/s", 1e9: "1 Gbit/s", 1e10: "10 Gbit/s"}
-    return f"{texts.get(rate, rate)}, {setting['ranks']} ranks"
 
 
 def some(chosen: list[Result]) -> str:
@@ -52,15 +36,7 @@ def some(chosen: list[Result]) -> str:
 
 def steps_table() -> str:
     """Seconds of a step of everyone on every link."""
-    every = settings()
-    rows = []
-    for name in [own["contender"] for own in every[0]["contenders"]]:
-        cells = [
-            f"{median(own, name):.3f}" if row(own, name)["status"] == "measured" else "does not run"
-            for own in every
-        ]
-        rows.append([f"`{name}`", *cells])
-    return table("|".join(["", *map(link, every)]), rows)
+    return markdown(links.steps(results("links")))
 
 
 def gains_table() -> str:
@@ -93,25 +69,10 @@ def behind(setting: Result, name: str, other: str) -> tuple[float, float]:
     return (fmean(gaps) - error) / whole, (fmean(gaps) + error) / whole
 
 
-def interval(ratio: dict[str, float]) -> str:
-    """A ratio and where it lies in 95 of 100 cases."""
-    return f"{ratio['value']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})"
-
-
 def crossing(ranks: int, first: str, second: str) -> str:
-    """The rate at which both take the same time, `second` being faster below.
-
-    Between two measured links, where what `second` saves falls as one over the rate.
-    """
-    shaped = [own for own in settings() if own["rate_bits_per_second"] and own["ranks"] == ranks]
-    saved = {
-        own["rate_bits_per_second"]: median(own, first) - median(own, second) for own in shaped
-    }
-    for slow, fast in pairwise(saved):
-        if saved[slow] > 0 >= saved[fast]:
-            share = (saved[slow] - saved[fast]) / (1 / slow - 1 / fast)
-            return f"at {share / (share / fast - saved[fast]) / 1e9:.1f} Gbit/s"
-    return "nowhere between the measured links"
+    """Where both take the same time, `second` being faster below."""
+    rate = links.crossing(settings(), ranks, first, second)
+    return "nowhere between the measured links" if rate is None else f"at {rate:.1f} Gbit/s"
 
 
 def crossings() -> str:
@@ -181,11 +142,7 @@ def planned(setting: Result) -> dict[str, float]:
 
 def plans_table() -> str:
     """The planner over the clock."""
-    every = settings()
-    rows = [
-        [f"`{name}`", *(f"{planned(own)[name]:.2f}" for own in every)] for name in planned(every[0])
-    ]
-    return table("|".join(["", *map(link, every)]), rows)
+    return markdown(links.plans(results("links")))
 
 
 def plans_verdict() -> str:
@@ -214,9 +171,7 @@ def plans_verdict() -> str:
 
 def race() -> dict[str, list[Result]]:
     """The runs of the race by contender."""
-    runs = [own for own in results("time-to-accuracy")["runs"] if own["part"] == "race"]
-    names = dict.fromkeys(own["name"] for own in runs)
-    return {name: [run for run in runs if run["name"] == name] for name in names}
+    return races.by_name(results("time-to-accuracy"))
 
 
 def mean_seconds(runs: list[Result]) -> float:
@@ -232,17 +187,7 @@ def standard_error(runs: list[Result]) -> float:
 
 def race_table() -> str:
     """Seconds until the goal of the race."""
-    rows = []
-    for name, own in race().items():
-        missed = sum(not run["reached"] for run in own)
-        note = f", {missed} of {len(own)} did not arrive" if missed else ""
-        steps = ", ".join(str(run["steps"]) for run in own)
-        sent = fmean(run["interface_bytes"] for run in own) / 1e6
-        rows.append([
-            f"`{name}`", f"{own[0]['lr']}", steps + note, f"{mean_seconds(own):.1f}",
-            f"{standard_error(own):.1f}", f"{sent:.1f}",
-        ])  # fmt: skip
-    return table("contender|rate|steps|seconds|±|MB of a rank", rows)
+    return markdown(races.race(results("time-to-accuracy")))
 
 
 def race_verdict() -> str:
@@ -272,10 +217,7 @@ def race_verdict() -> str:
 
 def transport_table() -> str:
     """Seconds of an exchange, by the way in which it is made."""
-    links = results("transport")["links"]
-    names = list(links[0]["seconds"])
-    rows = [[link(own), *(f"{own['seconds'][name]:.4f}" for name in names)] for own in links]
-    return table("|".join(["link", *names]), rows)
+    return markdown(races.transport(results("transport")))
 
 
 BLOCKS = {

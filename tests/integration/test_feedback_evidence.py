@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from benchmarks.rendered import feedback
 
+from fewbits.lab.recorded.feedback import LARGEST_DIFFERENCE
 from fewbits.presets import PRESETS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,7 +63,7 @@ def test_tiny_has_the_fewest_bits_of_what_is_equal_to_plain_with_every_model(dat
                 for one in ("plain", other)
             )
             gaps = [a["accuracy"] - b["accuracy"] for a, b in zip(of_plain, of_other, strict=True)]
-            assert 100 * np.mean(gaps) > feedback.LARGEST_DIFFERENCE
+            assert 100 * np.mean(gaps) > LARGEST_DIFFERENCE
     assert f"`tiny`: {feedback.label({'operator': tiny[0], 'feedback': tiny[1]})[8:]}" in PAGE
 
 

@@ -35,8 +35,7 @@ class Table:
 
 def markdown(table: Table) -> str:
     """As documents have it."""
-    head = "|" + "|".join(f" {title} " if title else " " for title in table.columns) + "|"
-    lines = [head, "| --- " * len(table.columns) + "|"]
+    lines = ["| " + " | ".join(table.columns) + " |", "| --- " * len(table.columns) + "|"]
     lines += ["| " + " | ".join(_cell(cell) for cell in row) + " |" for row in table.rows]
     return "\n".join(lines)
 

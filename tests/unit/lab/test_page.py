@@ -182,7 +182,7 @@ def test_slower_than_plain_is_marked() -> None:
 
 def test_a_table_is_the_same_in_documents_and_on_the_page() -> None:
     table = Table(["", "b"], [["`x|y`", "**no**"], ["", "<2"]], lost=frozenset({1}))
-    assert markdown(table) == "| | b |\n| --- | --- |\n| `x\\|y` | **no** |\n|  | <2 |"
+    assert markdown(table) == "|  | b |\n| --- | --- |\n| `x\\|y` | **no** |\n|  | <2 |"
     text = as_html(table)
     assert "<code>x|y</code>" in text
     assert "<b>no</b>" in text

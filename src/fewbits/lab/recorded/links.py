@@ -1,6 +1,8 @@
 """Training steps on shaped links, `links.json`, and what they say about when not to compress."""
 
 import math
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from fewbits.lab import figures
@@ -101,26 +103,20 @@ def gains(document: Document) -> Table:
     return Table(titles, rows, lost=frozenset(lost), title="What compression without bias gains")
 
 
-def crossing(
-    document: Document, ranks: int, rates: tuple[float, float], first: str, second: str
-) -> float:
-    """Bits a second at which both take the same time.
+def crossing(every: Sequence[Setting], ranks: int, first: str, second: str) -> float | None:
+    """Gbit/s at which both take the same time, `second` being faster below; None if nowhere.
 
     Between two measured links, where what `second` saves falls as one over the rate.
     """
-    own = {
-        one["rate_bits_per_second"]: one for one in document["settings"] if one["ranks"] == ranks
+    shaped = [own for own in every if own["rate_bits_per_second"] and own["ranks"] == ranks]
+    saved = {
+        own["rate_bits_per_second"]: median(own, first) - median(own, second) for own in shaped
     }
-    slow, fast = (median(own[rate], first) - median(own[rate], second) for rate in rates)
-    saved = (slow - fast) / (1 / rates[0] - 1 / rates[1])
-    return saved / (saved / rates[1] - fast)
-
-
-def crossings(document: Document) -> tuple[list[float], list[float]]:
-    """Gbit/s on two and four ranks: plain catches up with natural, natural with its coded form."""
-    plain = [crossing(document, ranks, (1e9, 1e10), "none", "natural") / 1e9 for ranks in (2, 4)]
-    coded = [crossing(document, ranks, (1e8, 1e9), *OURS) / 1e9 for ranks in (2, 4)]
-    return plain, coded
+    for slow, fast in pairwise(saved):
+        if saved[slow] > 0 >= saved[fast]:
+            share = (saved[slow] - saved[fast]) / (1 / slow - 1 / fast)
+            return float(share / (share / fast - saved[fast]) / 1e9)
+    return None
 
 
 def plans(document: Document) -> Table:
@@ -167,17 +163,24 @@ def headline(document: Document) -> Headline:
 
 def limits(document: Document) -> list[str]:
     """Where the better choice changes."""
-    plain, coded = crossings(document)
-    first = (
-        f"Plain DDP catches up with `natural` at {plain[0]:.1f} Gbit/s on two ranks and at "
-        f"{plain[1]:.1f} Gbit/s on four."
-    )
-    second = (
-        f"`natural` catches up with `natural:coder=rans` at {coded[0]:.2f} and {coded[1]:.2f} "
-        "Gbit/s. Both are interpolated between measured links, with time on the wire in inverse "
-        "proportion to the rate."
-    )
-    return [first, second]
+    every = settings(document)
+    ranks = sorted({own["ranks"] for own in every})
+
+    def found(first: str, second: str) -> str:
+        rates = [(own, crossing(every, own, first, second)) for own in ranks]
+        texts = [
+            f"{'nowhere between measured links' if rate is None else f'at {rate:.1f} Gbit/s'} on "
+            f"{own} ranks"
+            for own, rate in rates
+        ]
+        return " and ".join(texts)
+
+    note = "interpolated between measured links, with time on the wire in inverse proportion to the"
+    return [
+        f"Plain DDP catches up with `natural` {found('none', 'natural')}.",
+        f"`natural` catches up with `natural:coder=rans` {found(*OURS)}.",
+        f"Both are {note} rate.",
+    ]
 
 
 def draw(document: Document) -> "Figure":
