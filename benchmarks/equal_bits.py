@@ -18,58 +18,32 @@ import numpy as np
 import numpy.typing as npt
 
 import fewbits
+from fewbits.lab import fitting, vectors
+from fewbits.lab.baselines import eden
+from fewbits.lab.fitting import Knob
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "equal-bits.json"
 BITS = (1, 2, 3, 4)
 DIMENSION, SEED = 1 << 20, 7
-HALVINGS = 16  # of the range of ln(nu)
 SMALL, SEEDS = 1 << 16, 256  # for the bias
-TEMPLATES = {
-    "matched": "hadamard:signs=private|sparse-dithering:nu={nu:.6g},scale=matched",
-    "subtractive": "sparse-dithering:nu={nu:.6g},rounding=subtractive",
-    "stochastic": "sparse-dithering:nu={nu:.6g},rounding=stochastic",
+COARSE, FINE = 60.0, 1e-4
+KNOBS = {
+    "matched": Knob(
+        "hadamard:signs=private|sparse-dithering:nu={:.6g},scale=matched", COARSE, FINE
+    ),
+    "subtractive": Knob("sparse-dithering:nu={:.6g},rounding=subtractive", COARSE, FINE),
+    "stochastic": Knob("sparse-dithering:nu={:.6g},rounding=stochastic", COARSE, FINE),
 }
 Vector = npt.NDArray[np.float32]
 
 
-def lloyd_max(bits: int) -> float:
-    """The squared error of the best quantiser with 2^bits levels for a standard normal number."""
-    count = 1 << bits
-    levels = np.linspace(-2, 2, count)
-    for _ in range(20_000):
-        cuts = [-math.inf, *((levels[1:] + levels[:-1]) / 2).tolist(), math.inf]
-        mass = np.diff([0.5 * (1 + math.erf(cut / math.sqrt(2))) for cut in cuts])
-        density = [math.exp(-cut * cut / 2) / math.sqrt(2 * math.pi) for cut in cuts]
-        levels = -np.diff(density) / mass
-    return float(1 - mass @ levels**2)
-
-
-def eden(bits: int) -> float:
-    """EDEN's relative squared error: its scale makes the quantiser unbiased."""
-    lost = lloyd_max(bits)
-    return lost / (1 - lost)
-
-
-def measured(x: Vector, spec: str, seed: int = SEED) -> tuple[float, float]:
-    """Bits per coordinate and relative squared error."""
-    frame = fewbits.compress(x, spec, seed=seed)
-    difference = fewbits.decompress(frame).astype(np.float64) - x
-    norm = float(np.sum(x.astype(np.float64) ** 2))
-    return 8 * len(frame) / x.size, float(difference @ difference) / norm
-
-
-def fitted(x: Vector, template: str, bits: float) -> dict[str, object]:
+def fitted(x: Vector, knob: Knob, bits: float) -> dict[str, object]:
     """The finest step whose frame has no more bits."""
-    low, high = math.log(1e-4), math.log(60.0)
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        if measured(x, template.format(nu=math.exp(middle)))[0] > bits:
-            low = middle
-        else:
-            high = middle
-    spec = template.format(nu=math.exp(high))
-    sent, error = measured(x, spec)
+    size = fitting.frame_size(x, SEED)
+    spec = fitting.finest(size, knob, math.floor(bits * x.size / 8))
+    assert spec is not None, f"{knob.template} has no frame of {bits} bits a value"
+    sent, error = vectors.measure(spec, x, SEED)
     return {"spec": spec, "bits_per_coordinate": sent, "relative_squared_error": error}
 
 
@@ -86,8 +60,8 @@ def compared(name: str, x: Vector) -> list[dict[str, object]]:
     """All operators at all numbers of bits."""
     rows: list[dict[str, object]] = []
     for bits in BITS:
-        for operator, template in TEMPLATES.items():
-            row = {"vector": name, "operator": operator, "bits": bits, **fitted(x, template, bits)}
+        for operator, knob in KNOBS.items():
+            row = {"vector": name, "operator": operator, "bits": bits, **fitted(x, knob, bits)}
             row["squared_bias"] = squared_bias(x[:SMALL], str(row["spec"]))
             rows.append(row)
             print(
@@ -103,7 +77,7 @@ def main(folder: str | None = None) -> None:
     vectors = {"gaussian": np.random.default_rng(SEED).standard_normal(DIMENSION, np.float32)}
     for path in sorted(Path(folder).glob("[rg]*-step*.npy")) if folder else ():
         vectors[path.stem] = np.load(path).ravel()
-    errors = {str(bits): eden(bits) for bits in BITS}
+    errors = {str(bits): eden.formula(bits) for bits in BITS}
     print("EDEN", {bits: round(error, 4) for bits, error in errors.items()})
     result = {
         "fewbits": fewbits.__version__,

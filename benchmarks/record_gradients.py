@@ -10,28 +10,27 @@ torch on the same kind of processor records the same values.
 
 import argparse
 import json
-import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from fewbits.lab import recording
+from fewbits.lab.recording import Batches
 from fewbits.train import data, models
 
 OUT = Path(__file__).parent / "data" / "gradients"
 STEPS = (2, 10, 40)
 SEED = 0
-BATCH = 64  # images
 SIDE, LARGE_BATCH = 32, 16  # of the enlarged images
 LETTERS = 2_000_000  # of text at most
 CONTEXT, SEQUENCES = 128, 16  # of a batch of text
 WIDTH, LAYERS, HEADS = 192, 6, 6  # of the language model
 
-Batches = Iterator[tuple[Tensor, Tensor]]
 Recipe = tuple[nn.Module, torch.optim.Optimizer, Batches]
 
 
@@ -68,32 +67,24 @@ def main() -> None:
 def record(name: str, steps: list[int], out: Path, text: Path | None) -> dict[str, object]:
     """Train one model to the last of `steps`; what was written, by file name."""
     torch.manual_seed(SEED)
-    model, optimizer, batches = RECIPES[name](text)
-    parameters = [own for own in model.parameters() if own.requires_grad]
-    began, kept = time.monotonic(), {}
-    for step in range(1, steps[-1] + 1):
-        inputs, targets = next(batches)
-        optimizer.zero_grad()
-        # Text has a target for every place: classes go to the second dimension, as torch wants.
-        loss = nn.functional.cross_entropy(model(inputs).movedim(-1, 1), targets)
-        loss.backward()
-        if step in steps:
-            vector = torch.cat([own.grad.reshape(-1) for own in parameters]).numpy()
-            if not np.isfinite(vector).all():
-                sys.exit(f"{name}: the gradient of step {step} is not finite")
-            file = f"{name}-step{step:04}.npy"
-            np.save(out / file, vector)
+    began, kept, size = time.monotonic(), {}, 0
+    for step in recording.train(*RECIPES[name](text), steps):
+        if step.gradients:
+            size = step.vector.size
+            if not np.isfinite(step.vector).all():
+                sys.exit(f"{name}: the gradient of step {step.number} is not finite")
+            file = f"{name}-step{step.number:04}.npy"
+            np.save(out / file, step.vector)
             kept[file] = {
-                "model": name, "step": step, "values": vector.size, "loss": loss.item(),
+                "model": name, "step": step.number, "values": size, "loss": step.loss,
                 "torch": torch.__version__, "seed": SEED,
             }  # fmt: skip
-        optimizer.step()
         _show(
-            f"{name}: step {step}/{steps[-1]}, loss {loss.item():.3f}, "
+            f"{name}: step {step.number}/{steps[-1]}, loss {step.loss:.3f}, "
             f"{time.monotonic() - began:.0f} s",
-            last=step == steps[-1],
+            last=step.number == steps[-1],
         )
-    _show(f"{name}: {len(kept)} vectors of {vector.size:,} values in {out}", last=True)
+    _show(f"{name}: {len(kept)} vectors of {size:,} values in {out}", last=True)
     return kept
 
 
@@ -101,7 +92,11 @@ def cnn(_: Path | None) -> Recipe:
     """The convolutional network of `fewbits train`, trained as there: momentum, plain batches."""
     digits = data.load("digits")
     model = models.build("cnn", digits)
-    return model, torch.optim.SGD(model.parameters(), 0.05, momentum=0.9), _images(digits)
+    return (
+        model,
+        torch.optim.SGD(model.parameters(), 0.05, momentum=0.9),
+        recording.shuffled(digits, SEED),
+    )
 
 
 def resnet(_: Path | None) -> Recipe:
@@ -118,7 +113,7 @@ def resnet(_: Path | None) -> Recipe:
     head = (nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, digits.classes))
     model = nn.Sequential(*stem, *blocks, *head)
     optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9, weight_decay=5e-4)
-    return model, optimizer, _enlarged(_images(digits, LARGE_BATCH))
+    return model, optimizer, _enlarged(recording.shuffled(digits, SEED, LARGE_BATCH))
 
 
 def gpt(text: Path | None) -> Recipe:
@@ -184,16 +179,6 @@ class Gpt(nn.Module):
         return self.head(hidden)
 
 
-def _images(dataset: data.Dataset, size: int = BATCH) -> Batches:
-    """Batches without end, in another order each time through."""
-    epoch = 0
-    while True:
-        for chosen in data.order(SEED, epoch, len(dataset.train.inputs), size):
-            inputs, targets = dataset.batch(dataset.train, chosen)
-            yield torch.from_numpy(inputs), torch.from_numpy(targets)
-        epoch += 1
-
-
 def _enlarged(batches: Batches) -> Batches:
     for inputs, targets in batches:
         yield nn.functional.interpolate(inputs, size=(SIDE, SIDE), mode="bilinear"), targets
@@ -212,13 +197,7 @@ def _read(text: Path | None) -> str:
     """The text; by default modules of the standard library in order of name."""
     if text is not None:
         return text.read_text(encoding="utf-8")[:LETTERS]
-    parts, length = [], 0
-    for path in sorted(Path(os.__file__).parent.glob("*.py")):
-        parts.append(path.read_text(encoding="utf-8", errors="replace"))
-        length += len(parts[-1])
-        if length >= LETTERS:
-            break
-    return "".join(parts)[:LETTERS]
+    return recording.bundled_text(LETTERS)
 
 
 def _step(text: str) -> int:

@@ -21,11 +21,11 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from in_namespaces import PATIENCE, interface_bytes, join, launched, leave, tell
 from torch import nn
 
 from fewbits.bench.link import contenders, tools
 from fewbits.bench.link.network import Network
+from fewbits.bench.link.program import PATIENCE, interface_bytes, join, launched, leave, tell
 from fewbits.bench.link.setting import Link
 from fewbits.train import data
 

@@ -18,10 +18,10 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from in_namespaces import join, launched, leave, tell
 
 from fewbits.bench.link import tools
 from fewbits.bench.link.network import Network
+from fewbits.bench.link.program import join, launched, leave, tell
 from fewbits.bench.link.setting import Link
 
 RESULTS = Path(__file__).parent / "results" / "transport.json"

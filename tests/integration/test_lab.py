@@ -12,6 +12,8 @@ from fewbits import lab
 from fewbits.cli import main
 from fewbits.lab import store
 
+RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
+
 
 def command(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
     words = [sys.executable, "-m", "fewbits.cli", "lab", *map(str, arguments)]
@@ -32,18 +34,108 @@ def test_run_writes_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[st
     first = command("run", "nc-table1", "--out", out)
     assert "computed" in first.stdout
     assert {path.name for path in out.iterdir()} == {
-        "index.html", "nc-table1.csv", "nc-table1.json", "nc-table1.png",
+        "index.html", "nc-table1.csv", "nc-table1.json", "nc-table1.svg",
     }  # fmt: skip
     assert main(["lab", "run", "nc-table1", "nc-table8", "--out", str(out), "--json"]) == 0
     second = json.loads(capsys.readouterr().out)
     assert [one["computed"] for one in second] == [False, True]
+    assert second[0].pop("seconds") >= 0
     assert second[0] == {
         "name": "nc-table1", "rows": 12, "printed": 12, "departures": 3, "computed": False,
     }  # fmt: skip
     # The page also has what earlier runs left.
     assert main(["lab", "run", "nc-table8", "--out", str(out), "--force"]) == 0
     page = (out / "index.html").read_text()
-    assert page.count("data:image/png;base64,") == 2
+    assert page.count("data:image/svg+xml;base64,") == 2
+
+
+def test_the_page_is_made_again_from_json_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Byte for byte, with recorded results of which one makes two figures."""
+    given, first, second = (tmp_path / name for name in ("given", "first", "second"))
+    given.mkdir()
+    for name in ("links.json", "accuracy.json"):
+        (given / name).write_bytes((RESULTS / name).read_bytes())
+    (given / "unknown.json").write_text("{}")
+    assert main(["lab", "run", "nc-table1", "--out", str(first), "--recorded", str(given)]) == 0
+    (second / "recorded").mkdir(parents=True)
+    for path in (*first.glob("*.json"), *first.glob("recorded/*.json")):
+        (second / path.relative_to(first)).write_bytes(path.read_bytes())
+    capsys.readouterr()
+    assert main(["report", str(second), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"page": str(second / "index.html")}
+    files = {path.relative_to(first): path.read_bytes() for path in first.rglob("*.*")}
+    assert files == {path.relative_to(second): path.read_bytes() for path in second.rglob("*.*")}
+    assert files[Path("index.html")].count(b"data:image/svg+xml;base64,") == 4
+    assert Path("recorded/unknown.json") not in files
+
+
+def test_a_recorded_full_run_stands_beside_a_quick_one_and_decides(tmp_path: Path) -> None:
+    given, out = tmp_path / "given", tmp_path / "out"
+    assert main(["lab", "run", "nc-table1", "--out", str(given / "lab")]) == 0
+    words = ["lab", "run", "nc-table1", "--out", str(out), "--recorded", str(given)]
+    assert main([*words, "--quick"]) == 0
+    page = (out / "index.html").read_text()
+    full, quick = page.index('id="nc-table1-recorded"'), page.index('id="nc-table1"')
+    assert full < quick
+    assert "not computed anew by this run" in page[full:quick]
+    assert 'href="recorded/lab/nc-table1.csv"' in page
+    assert (out / "recorded" / "lab" / "nc-table1.csv").is_file()
+    claims = page.split('id="claims"')[1].split("</section>")[0]
+    assert claims.count('<a href="#nc-table1-recorded">') == 3
+    assert '<a href="#nc-table1">' not in claims
+    # A full run here needs no other.
+    assert main(words) == 0
+    page = (out / "index.html").read_text()
+    assert 'id="nc-table1-recorded"' not in page
+    assert page.split('id="claims"')[1].count('<a href="#nc-table1">') == 3
+
+
+def test_a_page_without_recorded_results_says_so(tmp_path: Path) -> None:
+    assert main(["lab", "run", "nc-table1", "--out", str(tmp_path)]) == 0
+    page = (tmp_path / "index.html").read_text()
+    assert "No recorded results (links.json" in page
+    assert "<code>--recorded DIR</code>" in page
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("nc-table1.json", "{", "nc-table1.json is damaged"),
+        ("recorded/links.json", "{", "links.json is not JSON"),
+        ("recorded/links.json", '{"settings": []}', "links.json is damaged, or not what"),
+        ("recorded/switch-links.json", "{}", "switch-links.json is damaged, or not what"),
+    ],
+)
+def test_damaged_results_are_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str, message: str
+) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(text)
+    assert main(["report", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "index.html").exists()
+
+
+def test_report_serves_results_of_train_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "other.json").write_text("{}")
+    out = str(tmp_path / "out.html")
+    for words, message in (
+        ([str(tmp_path / "other.json"), out], "is not a result of fewbits train"),
+        ([str(tmp_path / "other.json")], "name the page to write"),
+        ([str(tmp_path / "absent.json"), out], "no such file"),
+        ([str(tmp_path)], "has no results of fewbits lab"),
+        ([str(tmp_path), out], "leave out OUT.html"),
+    ):
+        assert main(["report", *words]) == 2
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("\n") == 1
 
 
 def test_an_interrupted_run_says_so_and_goes_on(
@@ -78,11 +170,14 @@ def test_an_interrupted_run_says_so_and_goes_on(
         (["run", "comparison", "--out", "x", "--seed", "1e99"], "--seed: expected a whole number"),
         (["run", "comparison", "--out", "x", "--seed", "9999999999"], "from 0 to 2147483647"),
         (["all", "--quck", "--out", "x"], "unrecognized arguments: --quck"),
+        (["run", "nc-table1", "--out", "x", "--recorded", "/absent"], "--recorded must be a"),
     ],
 )
 def test_nonsense_is_refused_in_one_line(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
     assert main(["lab", *words]) == 2
     error = capsys.readouterr().err
     assert message in error

@@ -92,8 +92,9 @@ def run(
     threads: Sequence[int],
     plan: Plan,
     progress: Callable[[float], None] = lambda _: None,
+    others: Callable[[Workload], list[Candidate]] = lambda _: [],
 ) -> Report:
-    """Measure; `FewbitsError` if a job gives a wrong result."""
+    """Measure; `FewbitsError` if a job gives a wrong result. `others` run in the same rounds."""
     torch = torch_or_none()
     natural = registry.operator("natural")
     work = Workload(elements)
@@ -105,6 +106,7 @@ def run(
             for count in threads
             for candidate in jobs.candidates(work, natural, operators, count, torch=torch)
         ]
+        chosen += others(work)
         samples = measured(chosen, plan, progress)
     return Report(
         machine=this_machine(),

@@ -93,13 +93,21 @@ def _lz4(block: Any, symbols: Bytes) -> Job:
     return Job(lambda: block.compress(symbols, store_size=False), decode)
 
 
-def _blosc(codec: str, level: int, blosc2: Any, symbols: Bytes) -> Job:
+def _blosc(
+    codec: str,
+    level: int,
+    blosc2: Any,
+    symbols: Bytes,
+    *,
+    filter: str = "BITSHUFFLE",
+    size: int = 1,
+) -> Job:
     out = np.zeros_like(symbols)
     options = {
         "codec": blosc2.Codec[codec],
         "clevel": level,
-        "typesize": 1,
-        "filters": [blosc2.Filter.BITSHUFFLE],
+        "typesize": size,
+        "filters": [blosc2.Filter[filter]],
         "nthreads": 1,
     }
 
@@ -144,4 +152,19 @@ CODERS: Sequence[Coder] = (
     Coder("bitshuffle + lz4 5", "blosc2", partial(_module, "blosc2"), partial(_blosc, "LZ4", 5)),
     Coder("bitshuffle + zstd 1", "blosc2", partial(_module, "blosc2"), partial(_blosc, "ZSTD", 1)),
     Coder("constriction", "constriction", partial(_module, "constriction"), _constriction),
+)
+
+# The same packages on the bytes of a float32 vector as it is, without any operator.
+_shuffled = partial(_blosc, filter="SHUFFLE", size=4)
+LOSSLESS: Sequence[Coder] = (
+    *(coder for coder in CODERS if coder.name.startswith("zstd")),
+    Coder(
+        "blosc2 shuffle + lz4 5", "blosc2", partial(_module, "blosc2"), partial(_shuffled, "LZ4", 5)
+    ),
+    Coder(
+        "blosc2 shuffle + zstd 1",
+        "blosc2",
+        partial(_module, "blosc2"),
+        partial(_shuffled, "ZSTD", 1),
+    ),
 )

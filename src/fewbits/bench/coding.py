@@ -196,12 +196,12 @@ def _parts(count: int, progress: Callable[[float], None]) -> Iterator[Callable[[
 def _coder_rows(
     own: Input, symbols: Bytes, plan: Plan, progress: Callable[[float], None]
 ) -> list[CoderRow]:
-    jobs = [_started(coder, symbols) for coder in CODERS]
+    jobs = [started(coder, symbols) for coder in CODERS]
     candidates = [
         candidate
         for coder, job in zip(CODERS, jobs, strict=True)
         if job is not None
-        for candidate in _coder_candidates(coder, job, symbols)
+        for candidate in coder_candidates(coder, job, symbols)
     ]
     samples = iter(measured(candidates, plan, progress))
     return [
@@ -212,20 +212,32 @@ def _coder_rows(
     ]
 
 
-def _started(coder: Coder, symbols: Bytes) -> Job | None:
+def started(coder: Coder, symbols: Bytes) -> Job | None:
+    """The coder at work on these symbols, or None where it is not installed."""
     found = coder.load()
     return None if found is None else coder.start(found, symbols)
 
 
-def _coder_candidates(coder: Coder, job: Job, symbols: Bytes) -> tuple[Candidate, Candidate]:
+def encode_name(coder: Coder) -> str:
+    """The name of its first candidate."""
+    return f"{coder.name} encode"
+
+
+def decode_name(coder: Coder) -> str:
+    """The name of its second candidate."""
+    return f"{coder.name} decode"
+
+
+def coder_candidates(coder: Coder, job: Job, symbols: Bytes) -> tuple[Candidate, Candidate]:
+    """A coder's two directions, each with a check that the symbols come back."""
     message = job.encode()
 
     def check() -> None:
         expect(np.array_equal(job.decode(job.encode()), symbols), coder.name)
 
     return (
-        Candidate(f"{coder.name} encode", 1, job.encode, check),
-        Candidate(f"{coder.name} decode", 1, lambda: job.decode(message), check),
+        Candidate(encode_name(coder), 1, job.encode, check),
+        Candidate(decode_name(coder), 1, lambda: job.decode(message), check),
     )
 
 

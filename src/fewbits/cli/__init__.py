@@ -19,6 +19,7 @@ from fewbits.cli import (
     lab,
     operators,
     plan,
+    report,
     switch,
     train,
 )
@@ -109,6 +110,7 @@ def _parser() -> Parser:
         plan,
         bounds,
         lab,
+        report,
         bench,
         switch,
     ):

@@ -1,4 +1,4 @@
-"""`fewbits lab`: the papers' tables and figures, computed anew beside what is printed."""
+"""`fewbits lab`: the evidence computed anew, and one page with all of it."""
 
 import argparse
 from pathlib import Path
@@ -7,8 +7,9 @@ from typing import Any
 from fewbits import lab
 from fewbits.cli.console import Progress, Subcommands, add_command, print_json, say, table
 from fewbits.errors import SpecError
-from fewbits.lab import page, store
+from fewbits.lab import folder, store
 from fewbits.lab.printed import Comparison, departures
+from fewbits.lab.recorded import record
 
 _STEPS = 1000  # of the progress bar
 _SEEDS = 2**31
@@ -18,8 +19,9 @@ def register(commands: Subcommands) -> None:
     """Add the command's parsers."""
     parser = commands.add_parser(
         "lab",
-        help="the papers' tables and figures, computed anew",
-        description="The papers' tables and figures, computed anew beside what is printed.",
+        help="the evidence for what fewbits and its papers claim, computed anew",
+        description="The evidence for what fewbits and its papers claim, computed anew, as one "
+        "page with figures as SVG and numbers as CSV and JSON beside it.",
         allow_abbrev=False,
     )
     verbs = parser.add_subparsers(dest="verb", metavar="list|run|all", required=True)
@@ -27,7 +29,7 @@ def register(commands: Subcommands) -> None:
     run = add_command(
         verbs,
         "run",
-        summary="compute some of them, and write CSV, PNG and index.html",
+        summary="compute some of them, and write JSON, CSV, SVG and index.html",
         example="fewbits lab run nc-table1 oc-spherical --out results",
         run=run_some,
     )
@@ -35,7 +37,7 @@ def register(commands: Subcommands) -> None:
     every = add_command(
         verbs,
         "all",
-        summary="compute all of them, and write CSV, PNG and index.html",
+        summary="compute all of them, and write JSON, CSV, SVG and index.html",
         example="fewbits lab all --out results",
         run=run_all,
     )
@@ -44,9 +46,15 @@ def register(commands: Subcommands) -> None:
         verb.add_argument("--seed", type=_seed, default=lab.Settings().seed, help="default: 7")
         verb.add_argument("--quick", action="store_true", help="fewer repetitions, rougher figures")
         verb.add_argument(
-            "--data", metavar="DIR", help="a folder of LIBSVM files, for some of them"
+            "--data", metavar="DIR", help="a folder of data sets, for some of them (docs/lab.md)"
         )
         verb.add_argument("--force", action="store_true", help="compute finished results again")
+        verb.add_argument(
+            "--recorded",
+            metavar="DIR",
+            help="a folder of recorded results to show as well"
+            + (" (default: benchmarks/results of the checkout)" if verb is every else ""),
+        )
 
 
 def _seed(text: str) -> int:
@@ -77,28 +85,32 @@ def run_some(options: argparse.Namespace) -> None:
 
 
 def run_all(options: argparse.Namespace) -> None:
-    """Compute all."""
+    """Compute all, and show what is recorded."""
+    if options.recorded is None:
+        options.recorded = record.checkout()
     _run(list(lab.EXPERIMENTS), options)
 
 
 def _run(chosen: list[lab.Experiment[Any]], options: argparse.Namespace) -> None:
     if not options.out:
         raise SpecError("--out must name a folder, got ''")
-    folder, settings = Path(options.out), lab.Settings(options.seed, options.quick, options.data)
-    store.check_ready(folder)
+    out, settings = Path(options.out), lab.Settings(options.seed, options.quick, options.data)
+    store.check_ready(out)
+    if options.recorded is not None:
+        folder.take(Path(options.recorded), out)
     results: dict[str, store.Result] = {}
     try:
         _obtain(chosen, settings, options, results)
     except KeyboardInterrupt:
-        say(f"interrupted: {len(results)} of {len(chosen)} results are in {folder}; "
+        say(f"interrupted: {len(results)} of {len(chosen)} results are in {out}; "
             "the same command without --force goes on")  # fmt: skip
         raise
-    _write_page(results, settings, folder)
+    page = folder.build(out)
     if options.json:
         print_json([_summary(result) for result in results.values()])
     else:
         print(_table(list(results.values())))
-        print(f"wrote {folder / 'index.html'}")
+        print(f"wrote {page}")
 
 
 def _obtain(
@@ -120,17 +132,6 @@ def _obtain(
             )
 
 
-def _write_page(results: dict[str, store.Result], settings: lab.Settings, folder: Path) -> None:
-    """A page of these results and of all that earlier runs with the same settings left."""
-    shown = []
-    for experiment in lab.EXPERIMENTS:
-        if experiment.name in results:
-            shown.append(results[experiment.name])
-        elif store.finished(experiment, settings, folder) is not None:
-            shown.append(store.obtain(experiment, settings, folder))
-    store.write_page(folder, page.render(shown, settings))
-
-
 def _summary(result: store.Result) -> dict[str, Any]:
     compared = [row for row in result.rows if isinstance(row, Comparison) and row.printed]
     return {
@@ -139,6 +140,7 @@ def _summary(result: store.Result) -> dict[str, Any]:
         "printed": len(compared),
         "departures": len(departures(compared)),
         "computed": result.fresh,
+        "seconds": result.made.get("seconds"),
     }
 
 
@@ -147,6 +149,7 @@ def _table(results: list[store.Result]) -> str:
     for found in map(_summary, results):
         state = "computed" if found["computed"] else "was there"
         numbers = (str(found[key]) for key in ("rows", "printed", "departures"))
-        cells.append((found["name"], *numbers, state))
-    titles = ("name", "rows", "printed", "departures", "state")
-    return table(titles, cells, right="rows,printed,departures")
+        spent = "" if found["seconds"] is None else f"{found['seconds']:.1f}"
+        cells.append((found["name"], *numbers, spent, state))
+    titles = ("name", "rows", "printed", "departures", "seconds", "state")
+    return table(titles, cells, right="rows,printed,departures,seconds")

@@ -1,5 +1,6 @@
 """Data sets for regression: what comes with scikit-learn, and LIBSVM files of a given folder."""
 
+import itertools
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,11 +40,11 @@ def diabetes() -> Samples:
 
 
 def libsvm(folder: str, name: str) -> Samples | None:
-    """The file of this name, if the folder has it; of two labels the larger one is 1."""
+    """The file of this name, if the folder or its `libsvm` has it; the larger label is 1."""
     if not Path(folder).is_dir():
         raise SpecError(f"--data must be a folder of LIBSVM files, got {folder!r}")
-    for ending in _ENDINGS:
-        path = Path(folder) / f"{name}{ending}"
+    for place, ending in itertools.product((Path(folder), Path(folder) / "libsvm"), _ENDINGS):
+        path = place / f"{name}{ending}"
         if path.is_file():
             reader = require("sklearn.datasets", "lab", package="scikit-learn").load_svmlight_file
             features, labels = reader(str(path))

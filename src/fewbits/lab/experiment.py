@@ -1,8 +1,10 @@
 """What an experiment is: rows from settings, and a figure from rows."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
+
+from fewbits.lab.parts import Parts
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -16,12 +18,15 @@ Tick = Callable[[float], None]  # told which part of the work is done, from 0 to
 class Settings:
     """What rows depend on. `quick`: fewer repetitions, rougher figures, for a first look.
 
-    `data` is a folder of LIBSVM files, for the experiments that take some.
+    `data` is a folder of data sets, for the experiments that take some: LIBSVM files, in it or in
+    `libsvm`, and the folders `mnist`, `cifar10` and `tinyshakespeare`. `parts` is where finished
+    parts are kept; rows do not depend on it.
     """
 
     seed: int = 7
     quick: bool = False
     data: str | None = None
+    parts: Parts = field(default_factory=Parts, compare=False, repr=False)
 
 
 def silent(part: float) -> None:

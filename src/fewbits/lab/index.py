@@ -5,16 +5,23 @@ from typing import Any
 from fewbits.errors import SpecError
 from fewbits.lab.experiment import Experiment
 from fewbits.lab.experiments import (
+    bits_error,
+    codec_speed,
     comparison,
+    equal_bytes,
     federated_scale,
     flower,
+    gradients,
     methods,
     nc_figure3,
+    nc_figure21,
     nc_figures16_18,
+    nc_step_time,
     nc_table1,
     nc_table5,
     nc_table7,
     nc_table8,
+    nc_training,
     oc_blocks,
     oc_convergence,
     oc_lower_bounds,
@@ -22,6 +29,7 @@ from fewbits.lab.experiments import (
     oc_spherical,
     oc_sweep,
     oc_upper_bounds,
+    peers,
     scale,
     uncertainty,
 )
@@ -33,6 +41,8 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
     nc_table8.EXPERIMENT,
     nc_figure3.EXPERIMENT,
     nc_figures16_18.EXPERIMENT,
+    *nc_training.EXPERIMENTS,
+    nc_step_time.EXPERIMENT,
     oc_lower_bounds.EXPERIMENT,
     oc_upper_bounds.EXPERIMENT,
     oc_spherical.EXPERIMENT,
@@ -46,6 +56,12 @@ EXPERIMENTS: tuple[Experiment[Any], ...] = (
     uncertainty.EXPERIMENT,
     scale.EXPERIMENT,
     flower.EXPERIMENT,
+    bits_error.EXPERIMENT,
+    nc_figure21.EXPERIMENT,
+    gradients.EXPERIMENT,
+    equal_bytes.EXPERIMENT,
+    codec_speed.EXPERIMENT,
+    peers.EXPERIMENT,
 )
 
 

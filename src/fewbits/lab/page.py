@@ -1,121 +1,174 @@
-"""One page with every result of a folder: what departs from the print, figures, tables."""
+"""One page with every result of a folder: figures, tables, claims, and where all of it is from."""
 
 import base64
+import re
 from collections.abc import Sequence
-from dataclasses import fields
 from html import escape
 
-from fewbits import __version__
-from fewbits.lab.experiment import Settings
-from fewbits.lab.printed import departures
-from fewbits.lab.store import Result, columns
+from fewbits.lab import claims
+from fewbits.lab.exhibits import Exhibit, full_name, label
+from fewbits.lab.recorded import record
+from fewbits.lab.recorded.index import RECORDED
+from fewbits.lab.recorded.record import Headline
+from fewbits.lab.sections import SECTIONS, Section
+from fewbits.lab.store import Result
+from fewbits.lab.tables import Table, as_html, marked
 from fewbits.report import html
 
-_OPEN = 14  # rows that are shown without being asked for
-_DIGITS = {"ours": 6}  # as many as the print has, to compare
+_TITLE = (
+    "<h1>fewbits: the laboratory report</h1>"
+    "<p>Unbiased or provably contractive compression of gradients, real bytes, near the "
+    "information limit: what was measured, what was modelled, and where it loses.</p>"
+)
+_HEADLINES = 3
+_POINT = 4 / 3  # pixels
+_LEGIBLE = 0.78  # of its natural width: a figure is not drawn smaller, it scrolls
+_SIZE = re.compile(r'width="([\d.]+)pt" height="([\d.]+)pt"')
+_MORE = Section("more", "More", "Experiments that are in no section above.", {})
+_CLAIMS, _PRINTED = "claims", "papers"
 
 
-def render(results: Sequence[Result], settings: Settings) -> str:
+def render(shown: Sequence[Exhibit], results: Sequence[Result]) -> str:
     """The page."""
+    named = {exhibit.name: exhibit for exhibit in shown}
+    placed = {each for section in SECTIONS for name in section.items for each in _both(name)}
+    rest = _MORE._replace(items={name: "" for name in named if name not in placed})
+    sections = (*SECTIONS, rest) if rest.items else SECTIONS
     links = "".join(
-        f'<li><a href="#{result.experiment.name}">{escape(result.experiment.title)}</a></li>'
-        for result in results
+        f'<li><a href="#{section.name}">{escape(section.title)}</a></li>' for section in sections
     )
-    facts = {
-        "fewbits": escape(__version__),
-        "seed": str(settings.seed),
-        "effort": "quick" if settings.quick else "full",
-        "command": f"<code>fewbits lab all --out DIR --seed {settings.seed}"
-        f"{' --quick' if settings.quick else ''}{' --data DIR' if settings.data else ''}</code>",
-    }
-    about = (
-        "<h1>The papers' tables and figures, computed anew</h1>"
-        "<p>Ours beside the printed values. The two papers: Horváth et al., <i>Natural Compression "
-        "for Distributed Deep Learning</i> (2022), and Albasyoni et al., <i>Optimal Gradient "
-        "Compression for Distributed and Federated Learning</i> (2020).</p>"
-        f"<ul>{links}</ul>"
-    )
-    body = (
-        about,
-        html.section("What does not reproduce, and why", _departures(results)),
-        *(
-            html.section(escape(result.experiment.title), _result(result), result.experiment.name)
-            for result in results
-        ),
-        html.section("To repeat it", html.facts(facts)),
-    )
-    return html.page("fewbits lab", body)
-
-
-def _departures(results: Sequence[Result]) -> str:
-    rows = [
-        (result.experiment.title, label(row), str(row.printed), f"{row.ours:.6g}", row.reason)
-        for result in results
-        for row in departures(result.rows)
+    body = [
+        _TITLE,
+        _headlines(shown),
+        f'<nav><ul>{links}<li><a href="#repeat">To repeat it</a></li></ul></nav>',
+        *(_section(section, named) for section in sections),
+        html.section("To repeat it", _repeat(shown, results), "repeat"),
     ]
+    return html.page("fewbits: the laboratory report", body)
+
+
+def _both(name: str) -> tuple[str, str]:
+    """An experiment's recorded full run, and its own."""
+    return full_name(name), name
+
+
+def _headlines(shown: Sequence[Exhibit]) -> str:
+    found = [(own.name, own.headline) for own in shown if own.headline is not None]
+    tried = [claim.agrees for own in shown for claim in own.claims if claim.agrees is not None]
+    compared = sum(own.compared for own in shown)
+    if compared:
+        agreed = compared - sum(len(own.departures) for own in shown)
+        text = "printed values of the papers reproduce here; every other one has its reason below"
+        found.append((_PRINTED, Headline(f"{agreed} of {compared}", text)))
+    if tried:
+        text = "claims of the papers that were tried hold here"
+        found.append((_CLAIMS, Headline(f"{sum(tried)} of {len(tried)}", text)))
+    cards = "".join(
+        f'<li><a href="#{name}"><b>{escape(own.number)}</b> {marked(own.text)}</a></li>'
+        for name, own in found[:_HEADLINES]
+    )
+    return f'<ul class="numbers">{cards}</ul>' if cards else ""
+
+
+def _section(section: Section, named: dict[str, Exhibit]) -> str:
+    content = [f"<p>{marked(section.about)}</p>"]
+    if section.name == _CLAIMS:
+        content.append(_claims(list(named.values())))
+    if section.name == _PRINTED:
+        content.append(_departures(list(named.values())))
+    present = [(named[each], how) for name, how in section.items.items() for each in _both(name)
+               if each in named]  # fmt: skip
+    content += [_exhibit(exhibit, how) for exhibit, how in present]
+    absent = [name for name in section.items if not named.keys() & set(_both(name))]
+    if section.items or section.name not in (_CLAIMS, _PRINTED):
+        content.append(_absent(absent, empty=not present))
+    return html.section(escape(section.title), "".join(content), section.name)
+
+
+def _absent(names: Sequence[str], *, empty: bool) -> str:
+    """What belongs here and is not in the folder, and how to get it."""
+    files = {own.name: own.file for own in RECORDED}
+    lacking = dict.fromkeys(files[name] for name in names if name in files)
+    computed = [name for name in names if name not in files]
+    said = ["Nothing is here yet."] if empty and not names else []
+    if lacking:
+        said.append(
+            f"No recorded results ({', '.join(lacking)}): `--recorded DIR` names a folder of them."
+        )
+    if computed:
+        said.append(f"Not computed: `fewbits lab run {' '.join(computed)} --out DIR` does.")
+    return f'<p class="soft">{marked(" ".join(said))}</p>' if said else ""
+
+
+def _exhibit(own: Exhibit, how: str) -> str:
+    findings = "".join(f"<li>{marked(found)}</li>" for found in own.findings)
+    files = " · ".join(f'<a href="{escape(name)}">{escape(name)}</a>' for name in own.files)
+    kind = f"{how[0].upper()}{how[1:]}. " if how else ""
+    return (
+        f'<article id="{escape(own.name)}"><h3>{escape(own.title)}</h3>'
+        f"<p>{marked(own.about)}</p>"
+        f"{f'<ul>{findings}</ul>' if findings else ''}"
+        f"{_figure(own)}{''.join(as_html(table) for table in own.tables)}"
+        f'<p class="soft">{escape(kind)}{escape(own.origin)} <code>{escape(own.command)}</code> '
+        f"· {files}</p></article>"
+    )
+
+
+def _figure(own: Exhibit) -> str:
+    """The picture, not drawn smaller than can be read."""
+    found = _SIZE.search(own.picture)
+    assert found is not None, f"{own.name}: the figure has no size"
+    width, height = (round(_POINT * float(size)) for size in found.groups())
+    data = base64.b64encode(own.picture.encode()).decode()
+    file = next(name for name in own.files if name.endswith(".svg"))
+    return (
+        f'<figure class="picture"><a href="{escape(file)}"><img alt="{escape(own.title)}" '
+        f'width="{width}" height="{height}" style="min-width:{round(_LEGIBLE * width)}px" '
+        f'src="data:image/svg+xml;base64,{data}"></a></figure>'
+    )
+
+
+def _claims(shown: Sequence[Exhibit]) -> str:
+    table = claims.table(shown)
+    none = "<p>No result in this folder decides a claim.</p>"
+    return as_html(table) if table.rows else none
+
+
+def _departures(shown: Sequence[Exhibit]) -> str:
+    rows = [
+        (exhibit.title, label(row), str(row.printed), f"{row.ours:.6g}", row.reason)
+        for exhibit in shown
+        for row in exhibit.departures
+    ]
+    if not any(own.compared for own in shown):
+        return ""
     if not rows:
         return "<p>Every printed value among these results reproduces.</p>"
-    return html.table(("where", "what", "printed", "ours", "reason"), rows)
+    table = Table(("where", "what", "printed", "ours", "reason"), rows, wordy=True)
+    return f"<h3>What does not reproduce, and why</h3>{as_html(table)}"
 
 
-def label(row: object) -> str:
-    """What a row is about: its first words and numbers that are not results."""
-    own = [field.name for field in fields(type(row)) if field.name in _LABELS]  # type: ignore[arg-type]
-    values = [(name, getattr(row, name)) for name in own]
-    words = [
-        value if isinstance(value, str) else f"{_LABELS[name]} = {value:,}"
-        for name, value in values
-        if value not in (None, "")
-    ]
-    return ", ".join(words)
-
-
-_LABELS = {
-    "problem": "problem",
-    "vector": "vector",
-    "operator": "operator",
-    "quantity": "quantity",
-    "workers": "workers",
-    "alpha": "α",
-    "nu": "ν",
-    "at": "at",
-    "p": "p",
-    "d": "d",
-    "s": "s",
-}
-
-
-def _result(result: Result) -> str:
-    experiment, rows = result.experiment, result.rows
-    picture = base64.b64encode(result.png).decode()
-    names = columns(experiment.row)
-    shown = [name for name in names if any(getattr(row, name) not in (None, "") for row in rows)]
-    titles = [name.replace("_", " ") for name in shown]
-    table = html.table(
-        titles,
-        [[text(getattr(row, name), _DIGITS.get(name, 4)) for name in shown] for row in rows],
+def _repeat(shown: Sequence[Exhibit], results: Sequence[Result]) -> str:
+    """Machine, versions, seeds, commands."""
+    machines = dict.fromkeys(
+        record.described(own.made["machine"]) for own in results if "machine" in own.made
     )
-    if len(rows) > _OPEN:
-        table = f"<details><summary>all {len(rows)} rows</summary>{table}</details>"
-    findings = "".join(f"<li>{escape(found)}</li>" for found in experiment.findings(rows))
-    return (
-        f"<p>{escape(experiment.about)}</p>"
-        f"{f'<ul>{findings}</ul>' if findings else ''}"
-        f'<figure><img alt="{escape(experiment.title)}" src="data:image/png;base64,{picture}">'
-        f"</figure>{table}"
-        f'<p class="soft"><code>{experiment.name}.csv</code>, '
-        f"<code>{experiment.name}.png</code></p>"
+    settings = dict.fromkeys(
+        f"seed {own.settings.seed}, {'quick' if own.settings.quick else 'full'}" for own in results
     )
-
-
-def text(value: object, digits: int = 4) -> str:
-    """A cell: so many digits of a float, words for truth, nothing for nothing."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:,.1f}" if abs(value) >= 10_000 else f"{value:.{digits}g}"
-    return str(value)
+    seconds = sum(own.made.get("seconds", 0) for own in results)
+    facts = {
+        "machine and versions": "<br>".join(map(escape, machines)) or "not in the files",
+        "seeds and effort": escape("; ".join(settings)) or "nothing was computed",
+        "computed": f"{len(results)} experiments in {seconds:,.0f} s",
+        "all of it": "<code>fewbits lab all --out DIR</code>",
+        "this page alone": "<code>fewbits report DIR</code>, from the JSON files beside it",
+    }
+    times = {own.experiment.name: own.made.get("seconds") for own in results}
+    rows = [
+        [f"`{own.name}`", f"`{own.command}`", "" if (spent := times.get(own.name)) is None
+         else f"{spent:,.1f}"]
+        for own in shown
+    ]  # fmt: skip
+    table = Table(["result", "command", "seconds"], rows, title="Commands")
+    return html.facts(facts) + as_html(table)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from fewbits.lab import figures
+from fewbits.lab.experiment import Claim
 from fewbits.lab.printed import Comparison, agrees
 from fewbits.theory.cost import MODELS
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 D = 10**6
 KEPT = 0.1
 MOST_LEVELS = 40  # far beyond the best
+_NARROW = 1.5  # times: a span whose two ends have one label
+_LABEL = 1.4  # times: how far a label reaches to the right
 _TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20)
 _NAMES = {
     "identity": "no compression",
@@ -32,6 +35,7 @@ _NAMES = {
     "D_nat": "natural dithering\n$D_{nat}$",
     "D_nat, norm too": "natural dithering,\nnorm compressed too",
 }
+_PLAIN = {name: text.partition("\n$")[0].replace("\n", " ") for name, text in _NAMES.items()}
 ENDS = ((1.0, "one worker"), (0.0, "many workers"))
 FLAT = "the print takes κ = 1 where the printed formula has κ = min{1, √d·2^(1−s)}"
 
@@ -141,6 +145,28 @@ def best(model: int, formula: Formula, theta: float) -> tuple[float, int]:
     return speedup, -levels
 
 
+def claims(where: str, operators: Sequence[str]) -> Callable[[Sequence[Row]], list[Claim]]:
+    """Of these operators: how many times less is sent in all, from one worker to many."""
+
+    def decided(table: Sequence[Row]) -> list[Claim]:
+        found = []
+        for name in operators:
+            worst, most = (row for row in table if row.operator == name)
+            agrees = worst.reproduces is not False and most.reproduces is not False
+            remarks = dict.fromkeys(row.reason for row in (worst, most) if row.reason)
+            found.append(
+                Claim(
+                    "natural", where, f"{_PLAIN[name]}: total communication, one worker to many",
+                    f"{worst.printed} to {most.printed} times less",
+                    f"{worst.ours:.3g} to {most.ours:.3g} times less, by the printed formulas",
+                    agrees, "; ".join(remarks),
+                )
+            )  # fmt: skip
+        return found
+
+    return decided
+
+
 def figure(title: str, baseline: str) -> Callable[[Sequence[Row]], "Figure"]:
     """How to draw a table: for each operator the span from one worker to many, and the print."""
 
@@ -158,9 +184,7 @@ def figure(title: str, baseline: str) -> Callable[[Sequence[Row]], "Figure"]:
                     "X" if departs else "|", ms=10 if departs else 18,
                     color=figures.ORANGE if departs else "black",
                 )  # fmt: skip
-            _numbers(plot, worst, at, "right")
-            if most.ours != worst.ours:
-                _numbers(plot, most, at, "left")
+            _numbers(plot, worst, most, at)
         plot.set_title("a million values, dithering with p = 2 and the best number of levels",
                        fontsize=10)  # fmt: skip
         plot.axvline(1, color="black", lw=1)
@@ -183,14 +207,34 @@ def figure(title: str, baseline: str) -> Callable[[Sequence[Row]], "Figure"]:
     return draw
 
 
-def _numbers(plot: "Axes", row: Row, at: int, side: str) -> None:
-    """Ours over the end of a span and the print below, both away from the other end."""
+def _numbers(plot: "Axes", worst: Row, most: Row, at: int) -> None:
+    """Ours over the ends of a span and the print below, no text on the line at 1."""
+    if worst.ours < most.ours < _NARROW * worst.ours:
+        ours = f"{worst.ours:#.3g} to {most.ours:#.3g}"
+        printed, low = f"{worst.printed} to {most.printed}", float(worst.printed or 1)
+        departs = worst.reproduces is False or most.reproduces is False
+        _number(plot, ours, printed, (worst.ours, low), at, side="left", departs=departs)
+        return
+    for row, side in ((worst, "right"), (most, "left")):
+        x = float(row.printed or 1)
+        beside = row.ours < 1 < _LABEL * row.ours or x < 1 < _LABEL * x
+        _number(
+            plot, f"{row.ours:#.3g}", row.printed or "", (row.ours, x), at,
+            side="right" if beside else side, departs=row.reproduces is False,
+        )  # fmt: skip
+        if worst.ours == most.ours:
+            return
+
+
+def _number(
+    plot: "Axes", ours: str, printed: str, x: tuple[float, float], at: int, *, side: str,
+    departs: bool,
+) -> None:  # fmt: skip
     away = 2 if side == "left" else -2
     cells = (
-        (f"{row.ours:#.3g}", row.ours, 11, "bottom", figures.BLUE),
-        (row.printed or "", float(row.printed or 1), -11, "top",
-         figures.ORANGE if row.reproduces is False else "black"),
-    )  # fmt: skip
-    for text, x, height, vertical, colour in cells:
-        plot.annotate(text, (x, at), (away, height), textcoords="offset points", ha=side,
+        (ours, x[0], 11, "bottom", figures.BLUE),
+        (printed, x[1], -11, "top", figures.ORANGE if departs else "black"),
+    )
+    for text, place, height, vertical, colour in cells:
+        plot.annotate(text, (place, at), (away, height), textcoords="offset points", ha=side,
                       va=vertical, fontsize=9, color=colour, bbox=figures.PAPER)  # fmt: skip

@@ -1,36 +1,44 @@
-"""Results in a folder: NAME.json to go on from, NAME.csv and NAME.png to use.
+"""Results in a folder: NAME.json, from which everything else is made.
 
-A result is finished when its JSON file is there and says the same settings and version. It is
-written last, and every file is written whole or not at all, so an interrupted run goes on where it
-stopped.
+A result is finished when its file is there and says the same settings and version. Files are
+written whole or not at all, so an interrupted run goes on where it stopped. Which files `--data`
+held is not part of the settings: `--force` after it has changed.
 """
 
 import csv
 import io
 import json
 import math
-from dataclasses import asdict, dataclass, fields
+import time
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from fewbits.bench.machine import this_machine
 from fewbits.errors import SpecError
-from fewbits.lab import figures
 from fewbits.lab.experiment import Experiment, Settings, Tick, silent
+from fewbits.lab.parts import Parts, replace_file
 from fewbits.lab.printed import Comparison
 from fewbits.train.extras import check_installed
 
 _FORMAT = "fewbits-lab"
 Rows = list[Any]
+Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A finished experiment, `fresh` if it was computed now."""
+    """A finished experiment, `fresh` if it was computed now.
+
+    `made` says when, where and in how many seconds; it is empty in files that do not say.
+    """
 
     experiment: Experiment[Any]
+    settings: Settings
     rows: Rows
-    png: bytes
-    fresh: bool
+    made: Document
+    fresh: bool = False
 
 
 def check_ready(folder: Path) -> None:
@@ -51,31 +59,61 @@ def obtain(
     tick: Tick = silent,
 ) -> Result:
     """The result in `folder`, computed and written unless it is there."""
-    stem = folder / experiment.name
-    picture = stem.with_suffix(".png")
-    rows = None if force else finished(experiment, settings, folder)
-    if rows is not None and picture.is_file() and stem.with_suffix(".csv").is_file():
-        return Result(experiment, rows, picture.read_bytes(), fresh=False)
-    fresh = rows is None
-    if rows is None:
-        rows = experiment.compute(settings, tick)
-    drawn = figures.png(lambda: experiment.draw(rows))
-    _write(stem.with_suffix(".csv"), as_csv(experiment, rows).encode())
-    _write(picture, drawn)
-    _write(stem.with_suffix(".json"), _as_json(experiment, settings, rows).encode())
-    return Result(experiment, rows, drawn, fresh)
+    if not force and (found := finished(experiment, settings, folder)) is not None:
+        return found
+    parts = Parts(folder / f"{experiment.name}.parts.json", _head(experiment, settings))
+    if force:
+        parts.discard()
+    began = time.perf_counter()
+    rows = experiment.compute(replace(settings, parts=parts), tick)
+    made = {
+        "on": datetime.now(UTC).date().isoformat(),
+        "seconds": round(time.perf_counter() - began, 1),
+        "machine": asdict(this_machine()),
+    }
+    text = _as_json(experiment, settings, rows, made)
+    write(folder / f"{experiment.name}.json", text)
+    parts.discard()
+    return Result(experiment, settings, rows, made, fresh=True)
 
 
-def finished(experiment: Experiment[Any], settings: Settings, folder: Path) -> Rows | None:
-    """Rows of an earlier run with these settings; None if there are none to rely on."""
+def finished(experiment: Experiment[Any], settings: Settings, folder: Path) -> Result | None:
+    """An earlier run with these settings; None if there is none to rely on."""
     try:
-        text = (folder / f"{experiment.name}.json").read_text(encoding="utf-8")
-        document = json.loads(text)
-        if document["head"] != _head(experiment, settings):
-            return None
-        return [experiment.row(**row) for row in document["rows"]]
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        found = load(experiment, folder)
+    except SpecError:
         return None
+    if found is None or _head(experiment, found.settings) != _head(experiment, settings):
+        return None
+    return found
+
+
+def load(experiment: Experiment[Any], folder: Path) -> Result | None:
+    """What is in the folder, with whatever settings; None if there is nothing.
+
+    A file that is damaged or of another version is a `SpecError`.
+    """
+    path = folder / f"{experiment.name}.json"
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        head = document["head"]
+        version = head["version"]
+        given = head["settings"]
+        data = "DIR" if given.get("data") else None  # where it lay is not kept
+        settings = Settings(given["seed"], given["quick"], data)
+        rows = [experiment.row(**row) for row in document["rows"]]
+        made = dict(document.get("made", {}))
+        ours = head | {"settings": None} == _head(experiment, settings) | {"settings": None}
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SpecError(_damaged(path, experiment)) from error
+    if not ours:
+        again = f"'fewbits lab run {experiment.name} --out {folder}' makes it anew"
+        raise SpecError(
+            f"{path} is of version {version}, {experiment.name} of {experiment.version}: {again}"
+        )
+    return Result(experiment, settings, rows, made)
 
 
 def as_csv(experiment: Experiment[Any], rows: Rows) -> str:
@@ -95,23 +133,35 @@ def columns(row: type[Any]) -> list[str]:
     return [name for name in names if name not in compared] + compared
 
 
-def write_page(folder: Path, html: str) -> Path:
-    """The page of a folder."""
-    path = folder / "index.html"
-    _write(path, html.encode())
-    return path
+def write(path: Path, text: str) -> None:
+    """The whole file or nothing; one that has this text already is left alone."""
+    data = text.encode()
+    if not path.is_file() or path.read_bytes() != data:
+        replace_file(path, data)
 
 
-def _head(experiment: Experiment[Any], settings: Settings) -> dict[str, Any]:
+def _head(experiment: Experiment[Any], settings: Settings) -> Document:
+    """What a result is of; that there was a folder of data matters, and not where it lay."""
     return {
         "format": _FORMAT,
         "experiment": experiment.name,
         "version": experiment.version,
-        "settings": asdict(settings),
+        "settings": {
+            "seed": settings.seed,
+            "quick": settings.quick,
+            "data": True if settings.data else None,
+        },
     }
 
 
-def _as_json(experiment: Experiment[Any], settings: Settings, rows: Rows) -> str:
+def _damaged(path: Path, experiment: Experiment[Any]) -> str:
+    return (
+        f"{path} is damaged, or a result of another version: "
+        f"'fewbits lab run {experiment.name} --out {path.parent}' makes it anew"
+    )
+
+
+def _as_json(experiment: Experiment[Any], settings: Settings, rows: Rows, made: Document) -> str:
     plain = [asdict(row) for row in rows]
     bad = [
         (name, value)
@@ -120,11 +170,5 @@ def _as_json(experiment: Experiment[Any], settings: Settings, rows: Rows) -> str
         if isinstance(value, float) and not math.isfinite(value)
     ]
     assert not bad, f"{experiment.name}: not finite: {bad[0]}"
-    head = _head(experiment, settings)
-    return json.dumps({"head": head, "rows": plain}, indent=1, allow_nan=False) + "\n"
-
-
-def _write(path: Path, data: bytes) -> None:
-    unfinished = path.with_name(path.name + ".tmp")
-    unfinished.write_bytes(data)
-    unfinished.replace(path)
+    document = {"head": _head(experiment, settings), "made": made, "rows": plain}
+    return json.dumps(document, indent=1, allow_nan=False) + "\n"

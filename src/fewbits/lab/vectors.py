@@ -59,6 +59,11 @@ class Measured(NamedTuple):
 def measure(spec: str, x: Values, seed: int) -> Measured:
     """Of one frame."""
     frame = fewbits.compress(x, spec, seed=seed)
+    return Measured(8 * len(frame) / x.size, relative_error(x, fewbits.decompress(frame)))
+
+
+def relative_error(x: Values, y: Values) -> float:
+    """|y - x|² / |x|²."""
     wide = x.astype(np.float64)
-    error = np.sum((fewbits.decompress(frame).astype(np.float64) - wide) ** 2)
-    return Measured(8 * len(frame) / x.size, float(error / np.sum(wide**2)))
+    error = y.astype(np.float64) - wide
+    return float(error @ error / (wide @ wide))

@@ -1,11 +1,14 @@
 """What every page is made of: one file, no network, no scripts."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape
 
 from fewbits.report.style import CSS
 
 _SENTENCE = 44  # letters from which a cell is text to read, in lines
+_TAG = re.compile(r"<[^>]*>")
+_NUMBER = re.compile(r"[-+−~><≤≥]? ?[\d.]")
 
 
 def page(title: str, body: Iterable[str]) -> str:
@@ -25,15 +28,30 @@ def section(title: str, content: str, name: str | None = None) -> str:
     return f"<section{mark}><h2>{title}</h2>{content}</section>"
 
 
-def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of plain text that scrolls by itself where it is wide."""
+def table(
+    titles: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    lost: Collection[int | tuple[int, int]] = (),
+    wordy: bool = False,
+) -> str:
+    """A table of cells that are HTML, which scrolls by itself where it is wide.
+
+    Rows whose numbers are in `lost` are marked, and cells whose (row, column) is. The cells of a
+    `wordy` table stand below each other on a phone.
+    """
     cells = [list(row) for row in rows]
-    longest = [max(map(len, column)) for column in zip(*cells, strict=True)] or [0] * len(titles)
-    kinds = [' class="words"' if length > _SENTENCE else "" for length in longest]
+    kinds = [_kind(column) for column in zip(*cells, strict=True)] or [""] * len(titles)
     head = _row("th", titles, kinds)
-    body = "".join(_row("td", row, kinds) for row in cells)
+    words = [_TAG.sub("", title) for title in titles] if wordy else []
+    body = "".join(
+        _row("td", row, [f"{kind} lost" if (number, place) in lost else kind
+                         for place, kind in enumerate(kinds)],
+             "lost" if number in lost else "", words)
+        for number, row in enumerate(cells)
+    )  # fmt: skip
     whole = f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
-    return f'<div class="scroll">{whole}</div>'
+    return f'<div class="scroll{" wordy" if wordy else ""}">{whole}</div>'
 
 
 def facts(named: Mapping[str, str]) -> str:
@@ -41,6 +59,31 @@ def facts(named: Mapping[str, str]) -> str:
     return f"<dl>{''.join(f'<dt>{name}</dt><dd>{text}</dd>' for name, text in named.items())}</dl>"
 
 
-def _row(tag: str, cells: Sequence[str], kinds: Sequence[str]) -> str:
-    pairs = zip(cells, kinds, strict=True)
-    return f"<tr>{''.join(f'<{tag}{kind}>{escape(text)}</{tag}>' for text, kind in pairs)}</tr>"
+def _kind(column: Sequence[str]) -> str:
+    """How a column is set: sentences in lines, words to the left, numbers to the right."""
+    texts = [_TAG.sub("", cell).strip() for cell in column]
+    if max(map(len, texts)) > _SENTENCE:
+        return "words"
+    said = [text for text in texts if text]
+    numbers = sum(bool(_NUMBER.match(text)) for text in said)
+    return "" if 2 * numbers >= len(said) else "left"
+
+
+def _row(
+    tag: str,
+    cells: Sequence[str],
+    kinds: Sequence[str],
+    kind: str = "",
+    titles: Sequence[str] = (),
+) -> str:
+    """`titles` are said before the cells where there is no head above them."""
+    said = [f' data-title="{title}"' for title in titles] or [""] * len(cells)
+    inside = "".join(
+        f"<{tag}{_class(own)}{title}>{text}</{tag}>"
+        for text, own, title in zip(cells, kinds, said, strict=True)
+    )
+    return f"<tr{_class(kind)}>{inside}</tr>"
+
+
+def _class(names: str) -> str:
+    return f' class="{names.strip()}"' if names else ""

@@ -74,7 +74,8 @@ def _table(runs: Sequence[Document]) -> str:
         "~ marks an estimate by formula, for DDP and its own hooks count none, and their codec is "
         "part of the wire. Small and one-dimensional tensors are sent exact."
     )
-    return html.table(_TITLES, [_cells(run) for run in runs]) + f'<p class="soft">{notes}</p>'
+    rows = [[escape(cell) for cell in _cells(run)] for run in runs]
+    return html.table(_TITLES, rows) + f'<p class="soft">{notes}</p>'
 
 
 def _cells(run: Document) -> list[str]:

@@ -4,11 +4,11 @@ CSS = """
 :root{color-scheme:light dark;
 --back:#fff;--text:#1c2024;--soft:#60676f;--rule:#d9dde2;--card:#f6f7f9;
 --c0:#5b6570;--c1:#0072b2;--c2:#d55e00;--c3:#008f68;--c4:#b0568c;--c5:#9a7400;
---compute:#9aa7b4;--codec:#d55e00;--wire:#0072b2}
-@media (prefers-color-scheme:dark){:root{
+--compute:#9aa7b4;--codec:#d55e00;--wire:#0072b2;--lost:#fdf0e7}
+@media screen and (prefers-color-scheme:dark){:root{
 --back:#14171a;--text:#e6e9ec;--soft:#9aa3ac;--rule:#333a41;
 --card:#1c2025;--c0:#aeb8c2;--c1:#56b4e9;--c2:#f0874a;--c3:#2fc79b;--c4:#e08fbd;--c5:#d9b63a;
---compute:#6d7986;--codec:#f0874a;--wire:#56b4e9}}
+--compute:#6d7986;--codec:#f0874a;--wire:#56b4e9;--lost:#33241a}}
 *{box-sizing:border-box}
 body{margin:0 auto;padding:1.5rem 1rem 3rem;max-width:72rem;background:var(--back);
 color:var(--text);font:16px/1.5 system-ui,sans-serif}
@@ -30,18 +30,40 @@ font-size:.9rem}
 .legend svg{display:inline-block;width:28px;height:10px;margin-right:.4rem;vertical-align:middle}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;width:100%;font-size:.9rem;font-variant-numeric:tabular-nums}
-th,td{padding:.4rem .6rem;text-align:right;border-bottom:1px solid var(--rule);white-space:nowrap}
+th,td{padding:.4rem .5rem;text-align:right;border-bottom:1px solid var(--rule);white-space:nowrap}
 th:first-child,td:first-child{text-align:left}th{font-weight:600;color:var(--soft);white-space:normal;vertical-align:bottom}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.3rem 1rem;margin:0;font-size:.9rem}
 dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}
 .verdicts{padding-left:1.1rem;margin:.4rem 0}.verdicts li{margin:.35rem 0}
 figure img{display:block;max-width:100%;height:auto;margin:auto;border-radius:4px}
-td.words,th.words{text-align:left;white-space:normal;min-width:18rem}
+h3{font-size:1rem;margin:0 0 .3rem}
+article{margin:1.4rem 0 0;padding:1rem 0 0;border-top:1px solid var(--rule)}
+.picture{margin:.7rem 0;overflow-x:auto;background:var(--back);border:1px solid var(--rule)}
+.title{font-size:.9rem;font-weight:600;margin:.8rem 0 .1rem}
+.numbers{display:grid;gap:1rem;grid-template-columns:repeat(auto-fit,minmax(min(100%,16rem),1fr));
+list-style:none;margin:1.2rem 0;padding:0}
+.numbers a{display:block;height:100%;padding:.9rem 1rem;background:var(--card);border-radius:8px;
+color:inherit;text-decoration:none;font-size:.95rem}
+.numbers b{display:block;font-size:1.9rem;line-height:1.2}
+nav ul{columns:3 15rem;margin:.8rem 0;padding-left:1.1rem}
+a{color:var(--c1)}
+tr.lost td,td.lost{background:var(--lost)}tr.lost td:first-child{box-shadow:inset 3px 0 var(--c2)}
+td.left,th.left{text-align:left}.wordy td,.wordy th{text-align:left;vertical-align:top}
+.wordy td.words,.wordy th.words{min-width:10rem}
+@media screen and (max-width:44rem){.wordy thead{display:none}.wordy tr,.wordy td{display:block}
+.wordy tr{padding:.5rem 0;border-bottom:1px solid var(--rule)}
+.wordy td{border:0;padding:.1rem .6rem;white-space:normal}.wordy td:first-child{font-weight:600}
+.wordy td:not(:first-child)::before{content:attr(data-title)": ";color:var(--soft)}
+.wordy td:empty{display:none}}
+td.words,th.words{text-align:left;white-space:normal;min-width:13rem}
 details{margin:.6rem 0}summary{cursor:pointer;color:var(--soft);font-size:.9rem}
 code{font:.9em ui-monospace,monospace}
-@media print{body{max-width:none;padding:0;font-size:11pt}figure{break-inside:avoid;background:none;
-border:1px solid var(--rule)}h2{break-after:avoid}
-.figures{grid-template-columns:repeat(3,1fr)}*{print-color-adjust:exact}}
+@media print{:root{color-scheme:light}body{max-width:none;padding:0;font-size:11pt}
+figure,tr{break-inside:avoid}figure{background:none;border:1px solid var(--rule)}
+h2,h3,article>p,.title{break-after:avoid}p.soft{break-before:avoid}
+table{font-size:8pt}th,td{white-space:normal!important;min-width:0!important;padding:.2rem .3rem}
+.figures{grid-template-columns:repeat(3,1fr)}figure img{min-width:0!important}
+.scroll{overflow:visible}*{print-color-adjust:exact}}
 """
 
 # A file of its own follows no page: light and dark by itself.

@@ -122,12 +122,16 @@ def _of_images(name: str, images: Array, targets: Array, is_test: Array) -> Data
 
 
 def _text(folder: Path) -> Dataset:
+    return of_text(formats.read_text(folder))
+
+
+def of_text(text: str, name: str = "text") -> Dataset:
     """Blocks of `CONTEXT` characters; the last tenth of the text is the test set."""
-    letters = np.frombuffer(formats.read_text(folder).encode("utf-32-le"), "<u4")
+    letters = np.frombuffer(text.encode("utf-32-le"), "<u4")
     alphabet, ids = np.unique(letters, return_inverse=True)
     cut = len(ids) * 9 // 10
     train, test = _blocks(ids[:cut]), _blocks(ids[cut:])
-    return Dataset("text", train, test, classes=max(1, len(alphabet)))
+    return Dataset(name, train, test, classes=max(1, len(alphabet)))
 
 
 def _blocks(ids: Array) -> Split:

@@ -4,14 +4,13 @@ import csv
 import importlib.util
 import json
 from dataclasses import dataclass, replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
 from fewbits import lab
 from fewbits.errors import MissingExtraError, SpecError
-from fewbits.lab import figures, page, store
+from fewbits.lab import figures, store
 from fewbits.lab.printed import Comparison
 
 
@@ -46,8 +45,7 @@ def test_a_finished_result_is_not_computed_again(tmp_path: Path) -> None:
     first = store.obtain(experiment, settings, tmp_path)
     again = store.obtain(experiment, settings, tmp_path)
     assert (first.fresh, again.fresh) == (True, False)
-    assert first.rows == again.rows
-    assert first.png == again.png
+    assert (first.rows, first.made) == (again.rows, again.made)
     assert len(calls) == 1
     store.obtain(experiment, settings, tmp_path, force=True)
     store.obtain(experiment, lab.Settings(seed=4), tmp_path)
@@ -55,69 +53,57 @@ def test_a_finished_result_is_not_computed_again(tmp_path: Path) -> None:
     assert calls == [settings, settings, lab.Settings(seed=4), lab.Settings(seed=4)]
 
 
-@pytest.mark.parametrize("lost", [".png", ".csv"])
-def test_what_is_missing_is_made_from_the_rows(tmp_path: Path, lost: str) -> None:
-    calls: list[lab.Settings] = []
-    experiment = make(calls)
-    store.obtain(experiment, lab.Settings(), tmp_path)
-    before = (tmp_path / f"trial{lost}").read_bytes()
-    (tmp_path / f"trial{lost}").unlink()
-    assert not store.obtain(experiment, lab.Settings(), tmp_path).fresh
-    assert (tmp_path / f"trial{lost}").read_bytes() == before
-    assert len(calls) == 1
-
-
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"head": 1, "rows": []}', "half"])
 def test_a_damaged_result_is_computed_again(tmp_path: Path, damage: str) -> None:
     calls: list[lab.Settings] = []
     experiment = make(calls)
-    store.obtain(experiment, lab.Settings(), tmp_path)
+    rows = store.obtain(experiment, lab.Settings(), tmp_path).rows
     path = tmp_path / "trial.json"
     text = path.read_text()
     path.write_text(text[: len(text) // 2] if damage == "half" else damage)
+    with pytest.raises(SpecError, match=r"trial\.json is damaged.* makes it anew"):
+        store.load(experiment, tmp_path)
     assert store.obtain(experiment, lab.Settings(), tmp_path).fresh
-    assert path.read_text() == text
+    again = store.load(experiment, tmp_path)
+    assert again is not None
+    assert again.rows == rows
     assert not list(tmp_path.glob("*.tmp"))
 
 
-def test_csv_has_all_digits_and_nothing_where_nothing_is(tmp_path: Path) -> None:
+def test_a_result_says_when_where_and_how_it_was_made(tmp_path: Path) -> None:
     store.obtain(make([]), lab.Settings(), tmp_path)
-    with (tmp_path / "trial.csv").open(newline="") as lines:
-        first, second = csv.DictReader(lines)
+    document = json.loads((tmp_path / "trial.json").read_text())
+    assert document["head"]["settings"] == {"seed": 7, "quick": False, "data": None}
+    made = document["made"]
+    assert made.keys() == {"on", "seconds", "machine"}
+    assert {"cpu", "fewbits", "python", "numpy", "torch"} <= made["machine"].keys()
+
+
+def test_a_result_of_another_version_is_named(tmp_path: Path) -> None:
+    store.obtain(make([]), lab.Settings(), tmp_path)
+    with pytest.raises(SpecError, match="is of version 1, trial of 2: 'fewbits lab run trial"):
+        store.load(replace(make([]), version=2), tmp_path)
+
+
+def test_csv_has_all_digits_and_nothing_where_nothing_is(tmp_path: Path) -> None:
+    result = store.obtain(make([]), lab.Settings(), tmp_path)
+    lines = store.as_csv(result.experiment, result.rows).splitlines()
+    first, second = csv.DictReader(lines)
     assert list(first) == ["operator", "size", "printed", "ours", "reproduces", "reason"]
     assert first["operator"] == "one, two"
     assert (first["size"], second["size"]) == ("", "0.001")
     assert first["reproduces"] == "False"
-    document = json.loads((tmp_path / "trial.json").read_text())
-    assert document["head"]["settings"] == {"seed": 7, "quick": False, "data": None}
 
 
-class Reader(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.links: list[str] = []
-        self.tags: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.links += [value or "" for name, value in attrs if name in ("src", "href")]
-
-
-def test_the_page_is_one_file_and_lists_departures(tmp_path: Path) -> None:
-    results = [store.obtain(make([], name), lab.Settings(), tmp_path) for name in ("a", "b")]
-    text = page.render(results, lab.Settings())
-    reader = Reader()
-    reader.feed(text)
-    assert all(link.startswith(("data:image/png;base64,", "#")) for link in reader.links)
-    assert "script" not in reader.tags
-    assert reader.tags.count("img") == 2
-    assert "a &lt;slip&gt; &amp;c" in text
-    assert "A &lt;trial&gt;" in text
-    assert text.count("<li>2 rows &lt; 3</li>") == 2
-    departures = text.split("What does not reproduce")[1].split("</section>")[0]
-    assert departures.count("<tr>") == 3
-    assert "one, two" in departures
-    assert text == page.render(results, lab.Settings())
+def test_a_result_does_not_name_the_folder_of_its_data(tmp_path: Path) -> None:
+    calls: list[lab.Settings] = []
+    experiment = make(calls)
+    store.obtain(experiment, lab.Settings(data="/some/where"), tmp_path)
+    text = (tmp_path / "trial.json").read_text()
+    assert "where" not in text
+    assert json.loads(text)["head"]["settings"]["data"] is True
+    assert not store.obtain(experiment, lab.Settings(data="/else"), tmp_path).fresh
+    assert store.obtain(experiment, lab.Settings(), tmp_path).fresh
 
 
 @pytest.mark.parametrize("package", ["matplotlib", "sklearn"])

@@ -2,7 +2,7 @@
 
 import hashlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -141,10 +141,15 @@ def parameters(layers: tuple[int, ...] | list[int]) -> int:
 
 
 def _step(model: DistributedDataParallel, rank: int) -> Callable[[], None]:
-    generator = torch.Generator().manual_seed(rank)
     features = next(model.parameters()).shape[1]
-    x = torch.randn(_BATCH, features, generator=generator)
-    y = torch.randint(0, _CLASSES, (_BATCH,), generator=generator)
+    return step(model, (_BATCH, features), rank)
+
+
+def step(model: DistributedDataParallel, shape: Sequence[int], rank: int) -> Callable[[], None]:
+    """A training step on random inputs of this shape, ten classes."""
+    generator = torch.Generator().manual_seed(rank)
+    x = torch.randn(*shape, generator=generator)
+    y = torch.randint(0, _CLASSES, shape[:1], generator=generator)
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
 
     def step() -> None:

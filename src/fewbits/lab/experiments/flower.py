@@ -100,7 +100,7 @@ def draw(table: Sequence[Row]) -> "Figure":
         plot.set_xlabel("round")
         plot.set_xticks(turns)
         plot.set_ylabel("MB")
-    plots[1].legend()
+    drawn.legend(*plots[1].get_legend_handles_labels(), loc="outside lower left", ncols=3)
     return drawn
 
 

@@ -165,7 +165,7 @@ def draw(table: Sequence[Row]) -> "Figure":
         len(operators), width=3.6 * len(operators), height=5.2,
     )  # fmt: skip
     names = list(dict.fromkeys(row.method for row in table))
-    colours = dict(zip(names, ("black", *figures.COLOURS, "#56b4e9", "#e0b000"), strict=False))
+    colours = dict(zip(names, ("black", *figures.COLOURS, figures.SKY, figures.GOLD), strict=False))
     for plot, operator in zip(plots, operators, strict=True):
         _panel(plot, table, operator, colours)
     plots[0].set_ylabel("(f − f*) / (f₀ − f*)")

@@ -7,13 +7,14 @@ $l \le y_i \le u$ next to $y_i = |x_i| / \|x\|_p$. `ours` is that; `measured` is
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from fewbits.lab import figures, vectors
-from fewbits.lab.experiment import Experiment, Settings, Tick
+from fewbits.lab.experiment import Claim, Experiment, Settings, Tick
 from fewbits.lab.printed import Comparison, agrees
 
 if TYPE_CHECKING:
@@ -169,6 +170,30 @@ def _curve(
     )  # fmt: skip
 
 
+def claims(table: Sequence[Row]) -> list[Claim]:
+    """Theorem 8, both parts, on the figures' vector with p = 2."""
+    found = {(row.operator, row.s): row.ours for row in table if row.p == "2"}
+    natural, standard = "natural-dithering", "standard-dithering"
+    few = {s: found[standard, s] / found[natural, s] for s in (4, 7, 8, 10)}
+    steps = ", ".join(f"{ratio:.1f} with {s}" for s, ratio in few.items())
+    grows = all(b > a for a, b in pairwise(few.values()))
+    ratios = [found[natural, s] / found[standard, 2 ** (s - 1)] for s in (4, 7, 8)]
+    return [
+        Claim(
+            "natural", "Theorem 8", "with as many levels natural dithering has less variance than "
+            "standard dithering, the more so the more levels", "O(2^(s−1)/s) times less",
+            f"times less, by levels: {steps}", grows,
+            "" if grows else "it does not grow with the number of levels",
+        ),
+        Claim(
+            "natural", "Figures 16 to 18", "natural dithering with s levels has the variance of "
+            "standard dithering with 2^(s−1)", "about equal, at most 9/8 of 1 + ω",
+            f"{min(ratios):.2f} to {max(ratios):.2f} times with 4, 7 and 8 levels",
+            max(ratios) <= 9 / 8, "" if max(ratios) <= 9 / 8 else "more than 9/8",
+        ),
+    ]  # fmt: skip
+
+
 EXPERIMENT = Experiment(
     name="nc-figures16-18",
     title="Natural compression, Figures 16 to 18",
@@ -179,5 +204,6 @@ EXPERIMENT = Experiment(
     row=Row,
     compute=rows,
     draw=draw,
+    claims=claims,
     version=2,
 )

@@ -1,4 +1,8 @@
-"""A script's ranks, each in a network namespace of its own."""
+"""A program of one's own on ranks that have a network namespace each.
+
+`launched` starts `SCRIPT … --rank WORK` once for each rank; there `join` takes WORK, `tell` answers
+and `leave` ends.
+"""
 
 import json
 import os
@@ -14,6 +18,7 @@ import torch
 import torch.distributed as dist
 
 from fewbits.bench.link.network import INTERFACE, Network
+from fewbits.errors import PeerError
 from fewbits.train.worker import end_with_parent
 
 PATIENCE = 120.0  # seconds
@@ -42,7 +47,7 @@ def launched(network: Network, script: str, *arguments: str) -> Iterator[dict[st
             for line in ranks[0].stdout:
                 yield json.loads(line)
             if ranks[0].wait():
-                sys.exit("a rank failed")
+                raise PeerError("a rank failed")
         finally:
             for process in ranks:
                 process.kill()

@@ -1,0 +1,170 @@
+"""What rows of training say: sentences, and the paper's claims that they decide."""
+
+import statistics
+from collections.abc import Sequence
+
+from fewbits.lab.experiment import Claim
+from fewbits.lab.training import paired, plan
+from fewbits.lab.training.paired import Difference, diverged, fewer_bytes, last, points
+from fewbits.lab.training.rows import Row
+
+PAPER = "natural"
+_PROMISED = 32 / 9
+_UNDECIDED = "undecided: the interval reaches beyond {:g} point below, and does not exclude 0"
+_NEITHER = "undecided: 0 is in the interval; rounding is not what limits runs as short as these"
+_SHORT = "a few epochs of a part of the data, where noise has not averaged out"
+
+
+def findings(rows: Sequence[Row]) -> list[str]:
+    """Every operator beside plain training, those that lose among them; then what was not run."""
+    said = [_beside_plain(rows, name) for name in _ran(rows) if name != plan.PLAIN]
+    plain = last(rows, plan.PLAIN)
+    if plain:
+        first = next(iter(plain.values()))
+        accuracy = 100 * statistics.fmean(row.accuracy or 0 for row in plain.values())
+        said.insert(
+            0,
+            f"{first.model}, {first.data}: plain training ends at {accuracy:.2f} % after "
+            f"{first.epoch} epochs, {len(plain)} seeds.",
+        )
+    return said + [f"{row.model}, {row.data}: {row.status}." for row in rows if not row.ran]
+
+
+def _beside_plain(rows: Sequence[Row], name: str) -> str:
+    bytes_ = f"{fewer_bytes(rows, name, plan.PLAIN):.2f} times fewer bytes"
+    seconds = _times(rows, name)
+    found, loss = points(rows, name, plan.PLAIN), _loss(rows, name)
+    if found is None or loss is None:
+        lost = diverged(rows, name)
+        return f"{name}: {lost} of {len(last(rows, name))} runs diverged; {bytes_}."
+    return (
+        f"{name}: {found.text('points')}; test loss {loss.mean:+.3f} ± {loss.half:.3f}; {bytes_}, "
+        f"{seconds:.2f} times as fast on 1 Gbit/s (modelled)."
+    )
+
+
+def _loss(rows: Sequence[Row], name: str) -> Difference | None:
+    return paired.difference(rows, name, plan.PLAIN, "test_loss")
+
+
+def _times(rows: Sequence[Row], name: str) -> float:
+    plain, own = (
+        statistics.fmean(row.modelled_seconds or 0 for row in last(rows, one).values())
+        for one in (plan.PLAIN, name)
+    )
+    return plain / own
+
+
+def claims(rows: Sequence[Row]) -> list[Claim]:
+    """Those whose operators are among the rows; what was not run is claimed, and not decided."""
+    ran = set(_ran(rows))
+    found = [_unrun(row) for row in rows if not row.ran]
+    if plan.NATURAL in ran:
+        found += [_same_accuracy(rows), _fewer_bits(rows)]
+    if {plan.NATURAL_DITHERING, plan.STANDARD_DITHERING} <= ran:
+        found.append(_equal_bits(rows))
+    if plan.FINE_DITHERING in ran:
+        found.append(_half_the_bits(rows))
+    if plan.RANDOM in ran:
+        found.append(_on_sparse(rows))
+    if plan.TOP in ran:
+        found.append(_on_top(rows))
+    return found
+
+
+def _same_accuracy(rows: Sequence[Row]) -> Claim:
+    found = points(rows, plan.NATURAL, plan.PLAIN)
+    return Claim(
+        PAPER, "experiments; " + _about(rows), "natural compression both ways loses no accuracy",
+        "the same accuracy", *_judged(found),
+    )  # fmt: skip
+
+
+def _fewer_bits(rows: Sequence[Row]) -> Claim:
+    times = fewer_bytes(rows, plan.NATURAL, plan.PLAIN)
+    agrees = times >= 0.95 * _PROMISED
+    why = "" if agrees else "vectors (biases, norms) go exact, and every message has a header"
+    return Claim(
+        PAPER, "Section 1; " + _about(rows), "9 bits a value in place of 32, both ways",
+        f"{_PROMISED:.2f} times fewer", f"{times:.2f} times fewer bytes, headers included",
+        agrees, why,
+    )  # fmt: skip
+
+
+def _equal_bits(rows: Sequence[Row]) -> Claim:
+    """Smaller variance should show in the loss: decided by its interval."""
+    names = plan.NATURAL_DITHERING, plan.STANDARD_DITHERING
+    found = paired.difference(rows, *names, "test_loss")
+    agrees: bool | None
+    if found is None:
+        ours, theirs = (diverged(rows, name) for name in names)
+        text, agrees = f"diverged: {ours} runs against {theirs}", ours < theirs
+    else:
+        text, agrees = f"test loss {found.text(digits=3)}", paired.lower(found)
+    reasons = {True: "", False: "standard dithering does better here", None: _NEITHER}
+    return Claim(
+        PAPER, "Theorem 8; " + _about(rows),
+        "natural dithering beats standard dithering with as many levels",
+        "smaller variance at equal bits", text, agrees, reasons[agrees],
+    )  # fmt: skip
+
+
+def _half_the_bits(rows: Sequence[Row]) -> Claim:
+    return _pair(
+        rows, (plan.NATURAL_DITHERING, plan.FINE_DITHERING), "experiments, VGG11; ",
+        "natural dithering with 8 levels and a compressing master trains as standard dithering "
+        "with 2⁷ levels", "the same per epoch, about half the bits", 2.0,
+    )  # fmt: skip
+
+
+def _on_sparse(rows: Sequence[Row]) -> Claim:
+    return _pair(
+        rows, (plan.RANDOM_NATURAL, plan.RANDOM), "experiments, VGG11; ",
+        "natural compression after random sparsification, 10 %", "the same per epoch, fewer bits",
+        1.0,
+    )  # fmt: skip
+
+
+def _on_top(rows: Sequence[Row]) -> Claim:
+    return _pair(
+        rows, (plan.TOP_NATURAL, plan.TOP), "experiments, ResNet18; ",
+        "natural compression after top-k (here 10 %, with error feedback)",
+        "37.5 % less traffic at the same accuracy", 1 / (1 - 0.375),
+    )  # fmt: skip
+
+
+def _pair(
+    rows: Sequence[Row], names: tuple[str, str], where: str, claim: str, claimed: str, least: float
+) -> Claim:
+    """The same accuracy as the other, and at least so many times fewer bytes."""
+    text, agrees, why = _judged(points(rows, *names))
+    times = fewer_bytes(rows, *names)
+    if times < least:
+        agrees, why = False, f"bytes are {times:.2f} times fewer, not {least:.2f}"
+    ours = f"{text}; {times:.2f} times fewer bytes"
+    return Claim(PAPER, where + _about(rows), claim, claimed, ours, agrees, why)
+
+
+def _judged(found: Difference | None) -> tuple[str, bool | None, str]:
+    """Ours, whether it agrees, and why not."""
+    if found is None:
+        return "a run diverged", False, "the learning rate is too large for this noise"
+    agrees = paired.same(found)
+    reasons = {True: "", False: f"worse here: {_SHORT}", None: _UNDECIDED.format(paired.MARGIN)}
+    return found.text("points"), agrees, reasons[agrees]
+
+
+def _unrun(row: Row) -> Claim:
+    return Claim(
+        PAPER, f"experiments, {row.model}, {row.data}", "natural compression loses no accuracy",
+        "the same accuracy", "not run", None, row.status,
+    )  # fmt: skip
+
+
+def _ran(rows: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(row.operator for row in rows if row.ran))
+
+
+def _about(rows: Sequence[Row]) -> str:
+    first = next(row for row in rows if row.ran)
+    return f"ours: {first.model}, {first.data}"
