@@ -245,7 +245,7 @@ def draw(table: Sequence[Row]) -> "Figure":
     for plot, title, label in (
         (left, "size", "bits a value"),
         (middle, "error (log; none: exact)", "relative squared error"),
-        (right, "speed (log)", "times memcpy; filled: encode, open: decode"),
+        (right, "speed (log; open: decode)", "times memcpy"),
     ):
         figures.names(plot, names)
         plot.set_title(title, fontsize=10)
