@@ -80,6 +80,7 @@ def test_a_recorded_full_run_stands_beside_a_quick_one_and_decides(tmp_path: Pat
     full, quick = page.index('id="nc-table1-recorded"'), page.index('id="nc-table1"')
     assert full < quick
     assert "not computed anew by this run" in page[full:quick]
+    assert "the quick run</summary><article" in page[full:quick]
     assert 'href="recorded/lab/nc-table1.csv"' in page
     assert (out / "recorded" / "lab" / "nc-table1.csv").is_file()
     claims = page.split('id="claims"')[1].split("</section>")[0]

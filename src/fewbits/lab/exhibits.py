@@ -36,6 +36,7 @@ class Exhibit:
     departures: list[Comparison]
     files: dict[str, str | None]
     headline: Headline | None = None
+    folded: bool = False
 
 
 def of_result(result: Result) -> Exhibit:
@@ -79,8 +80,8 @@ def of_full_run(result: Result) -> Exhibit:
 
 
 def superseded(own: Exhibit) -> Exhibit:
-    """A quick run's where a full one is shown: what it decides is decided there."""
-    return replace(own, compared=0, departures=[], claims=[])
+    """A quick run's where a full one is shown: folded up, and what it decides is decided there."""
+    return replace(own, compared=0, departures=[], claims=[], folded=True)
 
 
 def full_name(name: str) -> str:

@@ -104,7 +104,7 @@ def _exhibit(own: Exhibit, how: str) -> str:
     findings = "".join(f"<li>{marked(found)}</li>" for found in own.findings)
     files = " · ".join(f'<a href="{escape(name)}">{escape(name)}</a>' for name in own.files)
     kind = f"{how[0].upper()}{how[1:]}. " if how else ""
-    return (
+    whole = (
         f'<article id="{escape(own.name)}"><h3>{escape(own.title)}</h3>'
         f"<p>{marked(own.about)}</p>"
         f"{f'<ul>{findings}</ul>' if findings else ''}"
@@ -112,6 +112,8 @@ def _exhibit(own: Exhibit, how: str) -> str:
         f'<p class="soft">{escape(kind)}{escape(own.origin)} <code>{escape(own.command)}</code> '
         f"· {files}</p></article>"
     )
+    title = f"{escape(own.title)}: the quick run"
+    return f"<details><summary>{title}</summary>{whole}</details>" if own.folded else whole
 
 
 def _figure(own: Exhibit) -> str:

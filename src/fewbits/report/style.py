@@ -13,7 +13,7 @@ CSS = """
 body{margin:0 auto;padding:1.5rem 1rem 3rem;max-width:72rem;background:var(--back);
 color:var(--text);font:16px/1.5 system-ui,sans-serif}
 h1{font-size:1.5rem;margin:0 0 .25rem}h2{font-size:1.1rem;margin:2.2rem 0 .6rem}
-p{margin:.3rem 0}.soft{color:var(--soft);font-size:.9rem}
+p{margin:.3rem 0}p,li,h2,h3,summary{overflow-wrap:anywhere}.soft{color:var(--soft);font-size:.9rem}
 .figures{display:grid;gap:1rem;grid-template-columns:repeat(auto-fit,minmax(min(100%,19rem),1fr))}
 .time{max-width:32rem}
 figure{margin:0;padding:.75rem;background:var(--card);border-radius:8px}
