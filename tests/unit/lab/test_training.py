@@ -228,6 +228,7 @@ def test_claims_follow_the_interval(accuracies: list[float], agrees: bool | None
     rows = PLAIN_RUNS + made(plan.NATURAL, accuracies, 900)
     same, bits = verdicts.claims(rows)
     assert same.agrees is agrees
+    assert "points, 3 paired seeds; test loss" in same.ours
     assert bool(same.why) == (agrees is not True)
     assert bits.agrees
     assert "3.56 times fewer bytes" in bits.ours

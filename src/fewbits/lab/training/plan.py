@@ -75,23 +75,23 @@ class Task:
             self,
             epochs=2,
             samples=min(self.samples, self.glance * self.batch),
-            tested=min(self.tested, 300),
+            tested=min(self.tested, 200),
             contenders=tuple(replace(own, seeds=_QUICK_SEEDS) for own in CONTENDERS),
         )
 
 
 MNIST = Task("CNN", "mnist", "MNIST", "sgd", rate=0.05, batch=64, epochs=4, samples=2560,
-             tested=2500, glance=12, contenders=CONTENDERS + PARTNERS)  # fmt: skip
+             tested=2500, glance=8, contenders=CONTENDERS + PARTNERS)  # fmt: skip
 DIGITS = replace(MNIST, folder="digits", data="digits", epochs=10, samples=1408,
                  tested=360, glance=22)  # fmt: skip
 _BRIEF = tuple(replace(own, seeds=SHORT) for own in CONTENDERS)  # where a run takes longest
 _CIFAR = "CIFAR-10 (JPEG copy)"
 RESNET20 = Task("ResNet-20", "cifar10", _CIFAR, "sgd", rate=0.1, batch=64, epochs=3, samples=2048,
-                tested=2000, glance=5, contenders=_BRIEF, decay=1e-4)  # fmt: skip
+                tested=2000, glance=4, contenders=_BRIEF, decay=1e-4)  # fmt: skip
 ALEXNET = Task("AlexNet-like", "cifar10", _CIFAR, "sgd", rate=0.02, batch=64, epochs=3,
-               samples=2560, tested=2000, glance=12, decay=1e-4)  # fmt: skip
+               samples=2560, tested=2000, glance=8, decay=1e-4)  # fmt: skip
 GPT = Task("GPT", "tinyshakespeare", "tiny-shakespeare", "adam", rate=2e-3, batch=32, epochs=2,
-           samples=960, tested=400, glance=6, contenders=_BRIEF)  # fmt: skip
+           samples=960, tested=400, glance=4, contenders=_BRIEF)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

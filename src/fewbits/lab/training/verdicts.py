@@ -73,10 +73,12 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
 
 
 def _same_accuracy(rows: Sequence[Row]) -> Claim:
-    found = points(rows, plan.NATURAL, plan.PLAIN)
+    text, agrees, why = _judged(points(rows, plan.NATURAL, plan.PLAIN))
+    loss = _loss(rows, plan.NATURAL)
+    beside = f"; test loss {loss.mean:+.3f} ± {loss.half:.3f}" if loss else ""
     return Claim(
         PAPER, "experiments; " + _about(rows), "natural compression both ways loses no accuracy",
-        "the same accuracy", *_judged(found),
+        "the same accuracy", text + beside, agrees, why,
     )  # fmt: skip
 
 
