@@ -157,7 +157,8 @@ _LABELS = {
 def _made(result: Result) -> str:
     settings, made = result.settings, result.made
     effort = "quick" if settings.quick else "full"
-    when = f" on {made['on']} in {made['seconds']:,} s" if made else ""
+    when = f" on {made['on']}" if "on" in made else ""
+    when += f" in {made['seconds']:,} s" if "seconds" in made else ""
     return f"Computed{when}, seed {settings.seed}, effort: {effort}."
 
 
