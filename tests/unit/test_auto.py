@@ -1,17 +1,22 @@
 """Which candidate `auto` goes on with, given what the clock says."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 
-from fewbits import SpecError, ddp
-from fewbits.exchange import auto
+import torch
+
+from fewbits import DisagreementError, SpecError, ddp
+from fewbits.exchange import auto, state
 from fewbits.exchange.auto import Auto, Figures
 from fewbits.exchange.factory import Factory
+from fewbits.exchange.jobs import Job
 from fewbits.exchange.plan import Names
+from fewbits.exchange.stepwise import Stepwise
 from fewbits.policy import Default
 from fewbits.schemes.reduction import Progress
 
@@ -24,8 +29,8 @@ def candidates(*, allow_bias: bool = True) -> Auto:
     """The real candidates, for a model of ten million values on two ranks."""
     factory = Factory("sharded", 1, 0, Default(), Names(), Progress())
     made = Auto(factory.candidates(allow_bias=allow_bias), ranks=2)
-    for reducer in made.candidates.values():
-        reducer.planner.sizes["weight"] = VALUES
+    # Only what has reduced something knows the model's size, and plain all-reduce comes first.
+    made.candidates["none"].planner.sizes["weight"] = VALUES
     return made
 
 
@@ -133,6 +138,36 @@ def test_what_is_far_behind_has_one_trial() -> None:
     used = drive(chooser, SLOW, 100)
     assert used.count("none") == auto.SETTLE + TRIAL
     assert used.count("natural:coder=rans") == TRIAL
+
+
+@pytest.mark.parametrize("chosen", ["none", "natural", "tiny"])
+def test_a_state_is_taken_by_a_run_that_has_not_decided_yet(chosen: str) -> None:
+    net = torch.nn.Linear(200, 200)
+
+    def built() -> ddp.Compression:
+        return ddp.Compression("auto", names=net.named_parameters(), allow_bias=True)
+
+    old, new = built(), built()
+    assert old._auto is not None
+    old._auto.current, old.step = chosen, 17
+    old._reducer = old._auto.reducer
+    step, _ = state.unpack(old.state_dict(), new._place(), reshard=False)
+    assert step == 17
+    other = ddp.Compression("natural", names=net.named_parameters())
+    with pytest.raises(DisagreementError):
+        state.unpack(old.state_dict(), other._place(), reshard=False)
+
+
+def test_speeds_are_measured_on_the_largest_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    monkeypatch.setattr(Stepwise, "_reduce", lambda *_: None)
+    monkeypatch.setattr(Auto, "end_step", lambda *arguments: seen.append(arguments[-1].size))
+    compression = ddp.Compression("auto")
+    compression._comm = SimpleNamespace(size=2, largest=list)  # type: ignore[assignment]
+    for _ in range(2):
+        for index, size in enumerate((300, 5000, 20)):
+            compression._reduce(Job(index, torch.ones(size), [], is_last=index == 2))
+    assert seen == [5000, 5000]
 
 
 def test_auto_leaves_nothing_else_to_choose() -> None:

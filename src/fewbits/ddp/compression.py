@@ -11,7 +11,7 @@ from fewbits import presets
 from fewbits.core.operator import Operator
 from fewbits.ddp import buckets
 from fewbits.errors import SpecError
-from fewbits.exchange.auto import AUTO, Auto, Figures
+from fewbits.exchange.auto import AUTO, NONE, Auto, Figures
 from fewbits.exchange.factory import Factory
 from fewbits.exchange.jobs import Job
 from fewbits.exchange.options import Options
@@ -52,6 +52,7 @@ class Compression(Stepwise):
         self._auto: Auto | None = None
         self._allow_bias = allow_bias
         self._before = (0.0, 0.0, 0)
+        self._sample = torch.empty(0)  # of the largest bucket: small ones say little of speed
         options = Options(scheme, policy, nonfinite, seed, timeout, threads, aggregators)
         super().__init__(
             worker, master, feedback, options, names=names, process_group=process_group
@@ -74,6 +75,11 @@ class Compression(Stepwise):
 
     def _reducers(self) -> Sequence[Reducer]:
         return list(self._auto.candidates.values()) if self._auto else super()._reducers()
+
+    @property
+    def _saved(self) -> Reducer:
+        """With `auto` plain all-reduce: whoever resumes tries anew, on another machine perhaps."""
+        return self._auto.candidates[NONE] if self._auto else super()._saved
 
     def _begin(self, comm: TorchComm) -> None:
         if self._auto is not None:
@@ -102,6 +108,8 @@ class Compression(Stepwise):
         return self._described(AUTO, AUTO) if self._auto else super()._configuration()
 
     def _reduce(self, job: Job) -> None:
+        if self._auto is not None and job.tensor.numel() > self._sample.numel():
+            self._sample = job.tensor
         super()._reduce(job)
         if self._auto is not None and job.is_last and self._comm and self._comm.size > 1:
             self._choose(job, self._comm)
@@ -114,7 +122,8 @@ class Compression(Stepwise):
         sent = spent.payload_bytes + spent.header_bytes
         before, self._before = self._before, (now, codec, sent)
         figures = Figures(now - before[0], now - last.since, codec - before[1], sent - before[2])
-        sample = last.tensor[:CHUNK].detach().float().cpu().numpy()
+        sample = self._sample[:CHUNK].detach().float().cpu().numpy()
+        self._sample = torch.empty(0)
         self._auto.end_step(self.progress.step, figures, comm.largest, sample)
         if self._auto.reducer is not self._reducer:
             self._reducer = self._auto.reducer

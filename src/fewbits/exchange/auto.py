@@ -163,7 +163,7 @@ class Auto:
         bits, *slowest = agree([codec.bits_per_value, *speeds])
         compute, link = self._link()
         seconds = cost.step_time(
-            Job(max(1, planner.elements()), self.ranks, compute),
+            Job(max(1, self.candidates[NONE].planner.elements()), self.ranks, compute),
             link,
             Codec(bits, -slowest[0], -slowest[1]),
             cost.sharded,

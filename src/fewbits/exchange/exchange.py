@@ -96,6 +96,11 @@ class Exchange:
     def _reducers(self) -> Sequence[Reducer]:
         return [self._reducer]
 
+    @property
+    def _saved(self) -> Reducer:
+        """Whose plan and memories a state has."""
+        return self._reducer
+
     def start(self) -> None:
         """Make the process group and check that all ranks run the same: every rank must call this.
 
@@ -176,7 +181,8 @@ class Exchange:
 
         Not while a step is under way.
         """
-        arrays = self.loop.store.arrays() if self.loop else {}
+        loop = self._saved.loop
+        arrays = loop.store.arrays() if loop else {}
         return state.pack(self._place(), self.progress.step, arrays | dict(self._own_arrays()))
 
     def _own_arrays(self) -> State:
@@ -228,13 +234,14 @@ class Exchange:
 
     def _place(self) -> state.Place:
         """Who saves or loads a state."""
-        planner, model = self.planner, self.planner.model()
+        planner, loop = self._saved.planner, self._saved.loop
+        model = planner.model()
         operators = [f"{name} {planner.operators(name, model[name])}" for name in model]
         made = torch.distributed.is_initialized()  # some save before their first step
         return state.Place(
             rank=torch.distributed.get_rank(self._group) if made else 0,
             ranks=torch.distributed.get_world_size(self._group) if made else 1,
-            feedback=self.loop.method.spec if self.loop else None,
+            feedback=loop.method.spec if loop else None,
             model=state.digest(f"{name} {shape}" for name, shape in model.items()),
             plan=state.digest([self._configuration(), *operators]),
             configuration=self._configuration(),
@@ -246,11 +253,12 @@ class Exchange:
         step, states = state.unpack(saved, place, reshard)
         memories, own = zip(*(_divided(arrays) for arrays in states), strict=True)
         self._check_own(own, reshard)
-        if self.loop is None:
+        loop = self._saved.loop
+        if loop is None:
             return Loaded(step, {}, own[0])
-        mine = self.loop.method.shared_out(memories, place.ranks) if reshard else memories[0]
-        self.loop.store.check(mine)
-        state.refuse_useless(mine, self.planner.exact_names())
+        mine = loop.method.shared_out(memories, place.ranks) if reshard else memories[0]
+        loop.store.check(mine)
+        state.refuse_useless(mine, self._saved.planner.exact_names())
         return Loaded(step, mine, own[0])
 
     def _check_own(self, states: Sequence[State], reshard: bool) -> None:
@@ -277,8 +285,8 @@ class Exchange:
                 raise progress.fault
         finally:
             progress.fault = None
-        if self.loop is not None:
-            self.loop.store.load(found.memories)
+        if self._saved.loop is not None:
+            self._saved.loop.store.load(found.memories)
         progress.step = found.step
         self._take(found.own)
 
@@ -288,11 +296,11 @@ class Exchange:
         return self._described(planner.worker.spec, planner.master.spec)
 
     def _described(self, worker: str, master: str) -> str:
-        names = self.planner.names
+        names, loop = self.planner.names, self._saved.loop
         given = "\n".join(map(names, names.given))  # not those that the order of jobs gave
         return (
             f"worker={worker} master={master} scheme={self.scheme} "
-            f"feedback={self.loop.method if self.loop else None} {self._switching or ''}"
+            f"feedback={loop.method if loop else None} {self._switching or ''}"
             f"seed={self.seed} nonfinite={self.progress.nonfinite} "
             f"names={blake2b(given.encode(), digest_size=4).hexdigest()}"
         )

@@ -147,11 +147,8 @@ def findings(document: Document) -> list[str]:
 
 
 def headline(document: Document) -> Headline:
-    """The gain on the slowest link with most ranks."""
-    slowest = min(
-        document["settings"],
-        key=lambda own: (own["rate_bits_per_second"] or math.inf, -own["ranks"]),
-    )
+    """The gain on the slowest link, with the fewest ranks."""
+    slowest = settings(document)[0]
     ours = min(OURS, key=lambda name: median(slowest, name))
     ratio, cast = (row(slowest, ours)[key] for key in ("times_plain", "times_cast"))
     return Headline(
