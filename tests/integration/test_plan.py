@@ -191,3 +191,12 @@ def test_work_for_messages_counts_on_fast_links_only(given: Path) -> None:
     # 25 million values are 24 pieces, so a step has 49 exchanges.
     wire = 25e6 * 9 * 2 * 7 / 8 / 400e9
     assert step("400Gbit", "1ms") - step("400Gbit", "0s") == pytest.approx(0.049 - wire)
+
+
+def test_a_verdict_does_not_contradict_itself_about_the_link(given: Path) -> None:
+    words = ("natural", "--speeds", given, "--exchange", "100ms")
+    said = plan(*words, bandwidth="1Gbit", latency="0s").stdout
+    assert "do not compress" in said
+    assert "work for messages" in said
+    assert "pays below about" not in said
+    assert "pays below about" in plan("natural", "--speeds", given, bandwidth="400Gbit").stdout

@@ -125,6 +125,8 @@ def verdict(rows: list[Prediction], setting: Setting) -> str:
             if 0 < below < math.inf
             else "none of these operators pays on any link"
         )
+        if setting.link.bandwidth_bits_per_second < below:
+            where = "bytes would pay here, and latency, overlap or work for messages take it away"
         return f"verdict: do not compress: a step takes {plain:.3g} s without; {where}"
     return (
         f"verdict: {found.spec}: the same accuracy {found.gain:.2f}x as soon, "
