@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from benchmarks.rendered import choosing, operators
-from benchmarks.rendered.blocks import MARKED, paragraph, renewed, stale
+from benchmarks.rendered.__main__ import settled
+from benchmarks.rendered.blocks import MARKED, paragraph, refused, renewed, stale
 from benchmarks.rendered.pages import PAGES
 
 from fewbits import registry
@@ -70,6 +71,46 @@ def test_a_changed_number_is_stale_and_written_back() -> None:
     assert renewed(changed, PAGES[page]) == TEXTS[page]
     without = MARKED.sub(lambda block: "" if block["name"] == name else block[0], TEXTS[page])
     assert stale(without, PAGES[page]) == [name]
+
+
+MADE = "<!-- measured: own -->\n3.4 times\n<!-- end -->\n"
+
+
+@pytest.mark.parametrize(
+    ("other", "wrong"),
+    [
+        (MADE.replace("3.4", "9.9"), "own is there 2 times"),
+        (MADE.replace("own", "foreign"), "nothing makes foreign"),
+    ],
+)
+def test_blocks_that_are_there_twice_or_that_nothing_makes_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], other: str, wrong: str
+) -> None:
+    blocks, page = {"own": lambda: "3.4 times"}, tmp_path / "page.md"
+    assert refused(MADE, blocks) == stale(MADE, blocks) == []
+    for text in (other + MADE, MADE + other):  # the right one hides the other in no order
+        assert stale(text, blocks)
+        page.write_text(text)
+        for write in (False, True):
+            assert settled(page.name, blocks, write=write, root=tmp_path) == [wrong]
+            assert page.read_text() == text
+    assert not capsys.readouterr().out
+
+
+def test_written_is_said_only_of_a_page_that_changed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blocks, page = {"own": lambda: "3.4 times"}, tmp_path / "page.md"
+    page.write_text(MADE.replace("3.4", "9.9"))
+    (wrong,) = settled(page.name, blocks, write=False, root=tmp_path)
+    assert wrong.startswith("own is stale")
+    for said in ("page.md: written\n", ""):
+        assert settled(page.name, blocks, write=True, root=tmp_path) == []
+        assert (page.read_text(), capsys.readouterr().out) == (MADE, said)
+    page.write_text("No block at all.\n")  # cannot be written, as nobody knows where
+    (missing,) = settled(page.name, blocks, write=True, root=tmp_path)
+    assert missing.startswith("own is stale or missing")
+    assert not capsys.readouterr().out
 
 
 @pytest.mark.parametrize("page", sorted(TEXTS.keys() - STATED["exempt"].keys()))
