@@ -1,12 +1,9 @@
 """README.md, from many results."""
 
-from statistics import fmean
-
-from benchmarks.rendered import choosing, coding, feedback, flower, speeds, when_not
-from benchmarks.rendered.blocks import bullets, one, paragraph, results, span, table
+from benchmarks.rendered import accuracy, choosing, coding, flower, speeds, when_not
+from benchmarks.rendered.blocks import bullets, one, paragraph, results, span
 from benchmarks.rendered.operators import operators_table
 
-DATA = {"digits": "digits, CNN", "mnist": "MNIST, CNN"}
 SLOW = 1e8  # bits a second, of the link of the headline
 
 
@@ -25,64 +22,22 @@ def figure() -> str:
     )  # fmt: skip
 
 
-def fewer_bytes() -> str:
-    """In training, both ways, at equal accuracy."""
-    return span((results("accuracy")[name]["times_fewer_bytes"] for name in DATA), 1)
-
-
 def headline() -> str:
     """Three numbers."""
     slow = one(when_not.settings(), rate_bits_per_second=SLOW, ranks=2)
     ours = when_not.fastest(slow, when_not.OURS)
     plain, cast = (when_not.row(slow, ours)[key]["value"] for key in ("times_plain", "times_cast"))
-    gaps = max(abs(results("accuracy")[name]["mean_difference_points"]) for name in DATA)
+    gaps = accuracy.differences({data: accuracy.natural(data) for data in accuracy.DATA})
     compress, decompress = map(speeds.times_memcpy, speeds.calls("natural"))
     return bullets(
-        f"**{fewer_bytes()} times fewer bytes** in training with `natural` both ways, at an accuracy within"
-        f" {gaps:.2f} points of plain DDP's ([below](#training)).",
+        f"**{accuracy.fewer_bytes()} times fewer bytes** in training with `natural` both ways; [its accuracy](#training)"
+        f" less that of plain DDP: {gaps}.",
         f"**{plain:.1f} times as fast a step** as plain DDP on a link of 100 Mbit/s, and {cast:.1f} times as fast as"
         f" with the better cast (`{ours}`, ten million parameters, two ranks); plain DDP catches up with `natural`"
         f" {when_not.crossing(2, 'none', 'natural')} ([when not to compress](docs/when-not.md)).",
         f"**{compress:.2f} and {decompress:.2f} times the speed of memcpy**: `compress` and `decompress` with"
         " `natural`, whole frames, one thread ([below](#speed)).",
     )
-
-
-def accuracy() -> str:
-    """The claim above the table."""
-    found = [results("accuracy")[name] for name in DATA]
-    within = all(
-        abs(own["mean_difference_points"]) <= 2 * own["standard_error_points"] for own in found
-    )
-    claim = "Same accuracy within two standard errors" if within else "Not the same accuracy"
-    return paragraph(
-        f"{claim}, {fewer_bytes()} times fewer bytes ({found[0]['workers']} ranks, `natural` both ways, paired runs over",
-        "five seeds, settings fixed beforehand; `benchmarks/accuracy.py`):",
-    )
-
-
-def accuracy_table() -> str:
-    """Plain beside compressed."""
-    rows = []
-    for name, title in DATA.items():
-        own = results("accuracy")[name]
-        means = [f"{100 * fmean(own[key]):.2f} %" for key in ("plain", "compressed")]
-        gap = f"{own['mean_difference_points']:+.2f} ± {own['standard_error_points']:.2f}"
-        rows.append([title, str(own["epochs"]), *means, gap])
-    return table("data|epochs|plain DDP|`natural` both ways|difference in points", rows)
-
-
-def tiny() -> str:
-    """The preset, against plain training."""
-    own = [feedback.summaries(results("feedback"), data)["top-k"] for data in ("digits", "mnist")]
-    bits = span((one.bits or 0.0 for one in own), 2)
-    gap = max(abs(one.difference) for one in own)
-    return paragraph(
-        f"With error feedback, `fewbits.ddp.attach(model, \"tiny\")` sends {bits} bits for each compressed value, at an",
-        f"accuracy within {gap:.2f} points of plain training on digits and MNIST: [the evidence](docs/feedback.md), how",
-        "it is saved and resumed bit for bit, and where it falls behind. `attach(model, \"auto\")` tries what there is and",
-        "goes on with the fastest.",
-    )  # fmt: skip
 
 
 def federated() -> str:
@@ -151,9 +106,9 @@ def when_not_to() -> str:
 BLOCKS = {
     "figure": figure,
     "headline": headline,
-    "accuracy": accuracy,
-    "accuracy-table": accuracy_table,
-    "tiny": tiny,
+    "accuracy": accuracy.accuracy,
+    "accuracy-table": accuracy.accuracy_table,
+    "tiny": accuracy.tiny,
     "federated": federated,
     "operators": operators_table,
     "operators-note": operators_note,

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from benchmarks.rendered import choosing, operators
+import scipy.stats
+from benchmarks.rendered import accuracy, choosing, operators
 from benchmarks.rendered.__main__ import settled
-from benchmarks.rendered.blocks import MARKED, paragraph, refused, renewed, stale
+from benchmarks.rendered.blocks import MARKED, paragraph, refused, renewed, results, stale
 from benchmarks.rendered.pages import PAGES
 
 from fewbits import registry
+from fewbits.lab.recorded.training import accuracy_claims, paired_points
 
 ROOT = Path(__file__).resolve().parents[2]
 STATED = tomllib.loads((ROOT / "tests" / "stated_numbers.toml").read_text())
@@ -176,3 +178,54 @@ def test_a_line_of_a_paragraph_never_begins_like_an_item_of_a_list() -> None:
         assert len(lines) > 1
         assert " ".join(lines) == text
         assert not any(re.match(r"(\d+\.|[-*]) ", line) for line in lines)
+
+
+PLAIN = [0.98, 0.97, 0.99, 0.98, 0.96]
+
+
+def changed_by(*points: float) -> dict[str, list[float] | float]:
+    """Runs that differ so from plain ones, beside summaries that are false."""
+    compressed = [own + gap / 100 for own, gap in zip(PLAIN, points, strict=True)]
+    summary = {"mean_difference_points": 77.0, "standard_error_points": 0.0}
+    return {"plain": PLAIN, "compressed": compressed, "workers": 4, "epochs": 1,
+            "times_fewer_bytes": 3.0, **summary}  # fmt: skip
+
+
+def test_intervals_of_accuracy_are_students_from_single_runs() -> None:
+    for data in accuracy.DATA:
+        own = results("accuracy")[data]
+        fair = scipy.stats.ttest_rel(own["compressed"], own["plain"]).confidence_interval(0.95)
+        found = accuracy.natural(data)
+        assert [found.low, found.high] == pytest.approx([100 * one for one in fair], abs=1e-3)
+        assert f"{found.mean:+.2f} ± {found.half:.2f}" in accuracy.accuracy_table()
+    with pytest.raises(ValueError, match="5 and 4 runs"):
+        paired_points(PLAIN, PLAIN[1:])
+    with pytest.raises(ValueError, match="no interval"):
+        paired_points(PLAIN[:1], PLAIN[:1])
+
+
+@pytest.mark.parametrize(
+    ("points", "agrees", "said"),
+    [
+        ((0.1, -0.1, 0.2, -0.2, 0.0), True, "On digits and MNIST the seeds do not tell"),
+        ((-0.3, -0.4, -0.3, -0.4, -0.35), False, "On digits accuracy is lower than plain DDP's"),
+        ((0.3, 0.4, 0.3, 0.4, 0.35), True, "On digits accuracy is higher than plain DDP's"),
+        ((3.0, -3.0, 2.0, -2.0, 0.0), None, "On digits and MNIST the seeds do not tell"),
+    ],
+)
+def test_noise_is_no_proof_of_equal_accuracy(
+    monkeypatch: pytest.MonkeyPatch, points: tuple[float, ...], agrees: bool | None, said: str
+) -> None:
+    made = dict.fromkeys(accuracy.DATA, changed_by(*points))
+    monkeypatch.setattr(accuracy, "results", lambda _: made)
+    text = " ".join(accuracy.accuracy().split())
+    found = accuracy.natural("mnist")
+    assert found.mean == pytest.approx(sum(points) / 5)
+    assert said in text
+    assert f"more than {max(-found.low, found.high):.2f} points on digits" in text
+    assert "77" not in text + accuracy.accuracy_table()
+    (claim,) = accuracy_claims(made)
+    assert claim.agrees is agrees
+    assert bool(claim.why) is (agrees is not True)
+    assert ("is excluded" in claim.ours) is (agrees is True)
+    assert f"{found.mean:+.2f} ± {found.half:.2f} points, 5 paired seeds, 95 %" in claim.ours
