@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import scipy.stats
-from benchmarks.rendered import accuracy, choosing, operators
+from benchmarks.rendered import accuracy, choosing, operators, readme, when_not
 from benchmarks.rendered.__main__ import settled
 from benchmarks.rendered.blocks import MARKED, paragraph, refused, renewed, results, stale
 from benchmarks.rendered.pages import PAGES
@@ -229,3 +229,33 @@ def test_noise_is_no_proof_of_equal_accuracy(
     assert bool(claim.why) is (agrees is not True)
     assert ("is excluded" in claim.ours) is (agrees is True)
     assert f"{found.mean:+.2f} ± {found.half:.2f} points, 5 paired seeds, 95 %" in claim.ours
+
+
+def test_what_is_faster_than_our_best_on_a_slow_link_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slow = readme.slow_link()
+    assert (slow["rate_bits_per_second"], slow["ranks"]) == (1e8, 2)
+    best = min(when_not.median(slow, name) for name in when_not.OURS)
+    (said,) = readme.biased_are_faster()
+    for name in (*when_not.POWERSGD, "tiny"):
+        own = when_not.row(slow, name)
+        assert own["step_seconds"]["median"] < best
+        assert f"`{name}` {own['times_plain']['value']:.1f} (" in said
+    slower = [
+        {**own, "step_seconds": {"median": 2 * best}} if own["contender"] == "tiny" else own
+        for own in slow["contenders"]
+    ]
+    monkeypatch.setattr(readme, "slow_link", lambda: {**slow, "contenders": slower})
+    (said,) = readme.biased_are_faster()
+    assert "`tiny`" not in said
+    monkeypatch.setattr(when_not, "POWERSGD", ())
+    assert readme.biased_are_faster() == []
+
+
+def test_the_step_of_the_headline_has_its_interval() -> None:
+    slow = readme.slow_link()
+    ratio = when_not.row(slow, when_not.fastest(slow, when_not.OURS))["times_plain"]
+    value, low, high = (f"{ratio[key]:.1f}" for key in ("value", "low", "high"))
+    shown = f"**{value} times as fast a step** ({low} to {high}, 95 %)"
+    assert shown in " ".join(readme.headline().split())
