@@ -259,3 +259,23 @@ def test_the_step_of_the_headline_has_its_interval() -> None:
     value, low, high = (f"{ratio[key]:.1f}" for key in ("value", "low", "high"))
     shown = f"**{value} times as fast a step** ({low} to {high}, 95 %)"
     assert shown in " ".join(readme.headline().split())
+
+
+@pytest.mark.parametrize(
+    ("given", "advice"),
+    [
+        (
+            {"compress": 0.82, "decompress": 0.98},
+            "to `decompress`, but it does not make `compress` f",
+        ),
+        ({"compress": 1.80, "decompress": 0.98}, "pass `out=` to `compress` and `decompress`"),
+        ({"compress": 0.90, "decompress": 0.48}, "it does not make `compress` and `decompress` f"),
+    ],
+)
+def test_out_is_advised_where_it_was_measured_to_be_faster(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, float], advice: str
+) -> None:
+    fresh = {"compress(new) natural": 0.88, "decompress(new) natural": 0.47}
+    made = {**fresh, **{f"{call}(out) natural": times for call, times in given.items()}}
+    monkeypatch.setattr(readme.speeds, "times_memcpy", made.__getitem__)
+    assert advice in readme.advice_on_out()
