@@ -2,8 +2,10 @@
 
 import argparse
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 
-from benchmarks.rendered.blocks import ROOT, renewed, stale
+from benchmarks.rendered.blocks import ROOT, Block, refused, renewed, stale
 from benchmarks.rendered.pages import PAGES
 
 
@@ -14,18 +16,26 @@ def main() -> int:
     what.add_argument("--check", action="store_true", help="name stale blocks; exit code 1 if any")
     what.add_argument("--write", action="store_true", help="write all blocks into their pages")
     options = parser.parse_args()
-    found = False
-    for page, blocks in PAGES.items():
-        text = (ROOT / page).read_text()
-        names = stale(text, blocks)
-        if options.write and names:
-            (ROOT / page).write_text(renewed(text, blocks))
-            names = stale((ROOT / page).read_text(), blocks)
-            print(f"{page}: written")
-        for name in names:
-            print(f"{page}: {name} is stale or missing: python -m benchmarks.rendered --write")
-        found = found or bool(names)
-    return int(found)
+    found = [
+        f"{page}: {wrong}"
+        for page, blocks in PAGES.items()
+        for wrong in settled(page, blocks, write=options.write)
+    ]
+    print("\n".join(found), end="\n" if found else "")
+    return int(bool(found))
+
+
+def settled(page: str, blocks: Mapping[str, Block], *, write: bool, root: Path = ROOT) -> list[str]:
+    """What is wrong with a page, after writing it if that was asked and changes anything."""
+    text = (root / page).read_text()
+    if wrong := refused(text, blocks):
+        return wrong
+    if write and (new := renewed(text, blocks)) != text:
+        (root / page).write_text(new)
+        print(f"{page}: written")
+        text = new
+    again = "python -m benchmarks.rendered --write"
+    return [f"{name} is stale or missing: {again}" for name in stale(text, blocks)]
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import json
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MARKED = re.compile(
     r"^<!-- measured: (?P<name>\S+) -->\n(?P<body>.*?)^<!-- end -->$", re.DOTALL | re.MULTILINE
 )
+_BEGIN = re.compile(r"^<!-- measured: (?P<name>\S+) -->$", re.MULTILINE)
 Block = Callable[[], str]
 _WIDTH = 130  # columns of the pages' paragraphs
 _ITEM = re.compile(r"(\d+[.)]|[-+*#>])\s")
@@ -32,10 +34,21 @@ def one(rows: Iterable[dict[str, Any]], **wanted: Any) -> dict[str, Any]:
 
 
 def stale(text: str, blocks: Mapping[str, Block]) -> list[str]:
-    """The names of blocks that are not as they would be made now, or missing on either side."""
-    found = {block["name"]: block["body"] for block in MARKED.finditer(text)}
-    made = {name: block() + "\n" for name, block in blocks.items()}
+    """The names of blocks that are not as they would be made now, missing, or there twice."""
+    found: dict[str, list[str]] = {}
+    for block in MARKED.finditer(text):
+        found.setdefault(block["name"], []).append(block["body"])
+    made = {name: [block() + "\n"] for name, block in blocks.items()}
     return sorted(name for name in found.keys() | made.keys() if found.get(name) != made.get(name))
+
+
+def refused(text: str, blocks: Mapping[str, Block]) -> list[str]:
+    """What is wrong with the marks of a page, which no writing mends."""
+    names = Counter(mark["name"] for mark in _BEGIN.finditer(text))
+    return [
+        *(f"{name} is there {count} times" for name, count in names.items() if count > 1),
+        *(f"nothing makes {name}" for name in names if name not in blocks),
+    ]
 
 
 def renewed(text: str, blocks: Mapping[str, Block]) -> str:

@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from benchmarks.rendered import choosing, operators
-from benchmarks.rendered.blocks import MARKED, paragraph, renewed, stale
+import scipy.stats
+from benchmarks.rendered import accuracy, choosing, operators, readme, when_not
+from benchmarks.rendered.__main__ import settled
+from benchmarks.rendered.blocks import MARKED, paragraph, refused, renewed, results, stale
 from benchmarks.rendered.pages import PAGES
 
 from fewbits import registry
+from fewbits.lab.recorded.training import accuracy_claims, paired_points
 
 ROOT = Path(__file__).resolve().parents[2]
 STATED = tomllib.loads((ROOT / "tests" / "stated_numbers.toml").read_text())
@@ -70,6 +73,46 @@ def test_a_changed_number_is_stale_and_written_back() -> None:
     assert renewed(changed, PAGES[page]) == TEXTS[page]
     without = MARKED.sub(lambda block: "" if block["name"] == name else block[0], TEXTS[page])
     assert stale(without, PAGES[page]) == [name]
+
+
+MADE = "<!-- measured: own -->\n3.4 times\n<!-- end -->\n"
+
+
+@pytest.mark.parametrize(
+    ("other", "wrong"),
+    [
+        (MADE.replace("3.4", "9.9"), "own is there 2 times"),
+        (MADE.replace("own", "foreign"), "nothing makes foreign"),
+    ],
+)
+def test_blocks_that_are_there_twice_or_that_nothing_makes_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], other: str, wrong: str
+) -> None:
+    blocks, page = {"own": lambda: "3.4 times"}, tmp_path / "page.md"
+    assert refused(MADE, blocks) == stale(MADE, blocks) == []
+    for text in (other + MADE, MADE + other):  # the right one hides the other in no order
+        assert stale(text, blocks)
+        page.write_text(text)
+        for write in (False, True):
+            assert settled(page.name, blocks, write=write, root=tmp_path) == [wrong]
+            assert page.read_text() == text
+    assert not capsys.readouterr().out
+
+
+def test_written_is_said_only_of_a_page_that_changed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blocks, page = {"own": lambda: "3.4 times"}, tmp_path / "page.md"
+    page.write_text(MADE.replace("3.4", "9.9"))
+    (wrong,) = settled(page.name, blocks, write=False, root=tmp_path)
+    assert wrong.startswith("own is stale")
+    for said in ("page.md: written\n", ""):
+        assert settled(page.name, blocks, write=True, root=tmp_path) == []
+        assert (page.read_text(), capsys.readouterr().out) == (MADE, said)
+    page.write_text("No block at all.\n")  # cannot be written, as nobody knows where
+    (missing,) = settled(page.name, blocks, write=True, root=tmp_path)
+    assert missing.startswith("own is stale or missing")
+    assert not capsys.readouterr().out
 
 
 @pytest.mark.parametrize("page", sorted(TEXTS.keys() - STATED["exempt"].keys()))
@@ -135,3 +178,104 @@ def test_a_line_of_a_paragraph_never_begins_like_an_item_of_a_list() -> None:
         assert len(lines) > 1
         assert " ".join(lines) == text
         assert not any(re.match(r"(\d+\.|[-*]) ", line) for line in lines)
+
+
+PLAIN = [0.98, 0.97, 0.99, 0.98, 0.96]
+
+
+def changed_by(*points: float) -> dict[str, list[float] | float]:
+    """Runs that differ so from plain ones, beside summaries that are false."""
+    compressed = [own + gap / 100 for own, gap in zip(PLAIN, points, strict=True)]
+    summary = {"mean_difference_points": 77.0, "standard_error_points": 0.0}
+    return {"plain": PLAIN, "compressed": compressed, "workers": 4, "epochs": 1,
+            "times_fewer_bytes": 3.0, **summary}  # fmt: skip
+
+
+def test_intervals_of_accuracy_are_students_from_single_runs() -> None:
+    for data in accuracy.DATA:
+        own = results("accuracy")[data]
+        fair = scipy.stats.ttest_rel(own["compressed"], own["plain"]).confidence_interval(0.95)
+        found = accuracy.natural(data)
+        assert [found.low, found.high] == pytest.approx([100 * one for one in fair], abs=1e-3)
+        assert f"{found.mean:+.2f} ± {found.half:.2f}" in accuracy.accuracy_table()
+    with pytest.raises(ValueError, match="5 and 4 runs"):
+        paired_points(PLAIN, PLAIN[1:])
+    with pytest.raises(ValueError, match="no interval"):
+        paired_points(PLAIN[:1], PLAIN[:1])
+
+
+@pytest.mark.parametrize(
+    ("points", "agrees", "said"),
+    [
+        ((0.1, -0.1, 0.2, -0.2, 0.0), True, "On digits and MNIST the seeds do not tell"),
+        ((-0.3, -0.4, -0.3, -0.4, -0.35), False, "On digits accuracy is lower than plain DDP's"),
+        ((0.3, 0.4, 0.3, 0.4, 0.35), True, "On digits accuracy is higher than plain DDP's"),
+        ((3.0, -3.0, 2.0, -2.0, 0.0), None, "On digits and MNIST the seeds do not tell"),
+    ],
+)
+def test_noise_is_no_proof_of_equal_accuracy(
+    monkeypatch: pytest.MonkeyPatch, points: tuple[float, ...], agrees: bool | None, said: str
+) -> None:
+    made = dict.fromkeys(accuracy.DATA, changed_by(*points))
+    monkeypatch.setattr(accuracy, "results", lambda _: made)
+    text = " ".join(accuracy.accuracy().split())
+    found = accuracy.natural("mnist")
+    assert found.mean == pytest.approx(sum(points) / 5)
+    assert said in text
+    assert f"more than {max(-found.low, found.high):.2f} points on digits" in text
+    assert "77" not in text + accuracy.accuracy_table()
+    (claim,) = accuracy_claims(made)
+    assert claim.agrees is agrees
+    assert bool(claim.why) is (agrees is not True)
+    assert ("is excluded" in claim.ours) is (agrees is True)
+    assert f"{found.mean:+.2f} ± {found.half:.2f} points, 5 paired seeds, 95 %" in claim.ours
+
+
+def test_what_is_faster_than_our_best_on_a_slow_link_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slow = readme.slow_link()
+    assert (slow["rate_bits_per_second"], slow["ranks"]) == (1e8, 2)
+    best = min(when_not.median(slow, name) for name in when_not.OURS)
+    (said,) = readme.biased_are_faster()
+    for name in (*when_not.POWERSGD, "tiny"):
+        own = when_not.row(slow, name)
+        assert own["step_seconds"]["median"] < best
+        assert f"`{name}` {own['times_plain']['value']:.1f} (" in said
+    slower = [
+        {**own, "step_seconds": {"median": 2 * best}} if own["contender"] == "tiny" else own
+        for own in slow["contenders"]
+    ]
+    monkeypatch.setattr(readme, "slow_link", lambda: {**slow, "contenders": slower})
+    (said,) = readme.biased_are_faster()
+    assert "`tiny`" not in said
+    monkeypatch.setattr(when_not, "POWERSGD", ())
+    assert readme.biased_are_faster() == []
+
+
+def test_the_step_of_the_headline_has_its_interval() -> None:
+    slow = readme.slow_link()
+    ratio = when_not.row(slow, when_not.fastest(slow, when_not.OURS))["times_plain"]
+    value, low, high = (f"{ratio[key]:.1f}" for key in ("value", "low", "high"))
+    shown = f"**{value} times as fast a step** ({low} to {high}, 95 %)"
+    assert shown in " ".join(readme.headline().split())
+
+
+@pytest.mark.parametrize(
+    ("given", "advice"),
+    [
+        (
+            {"compress": 0.82, "decompress": 0.98},
+            "to `decompress`, but it does not make `compress` f",
+        ),
+        ({"compress": 1.80, "decompress": 0.98}, "pass `out=` to `compress` and `decompress`"),
+        ({"compress": 0.90, "decompress": 0.48}, "it does not make `compress` and `decompress` f"),
+    ],
+)
+def test_out_is_advised_where_it_was_measured_to_be_faster(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, float], advice: str
+) -> None:
+    fresh = {"compress(new) natural": 0.88, "decompress(new) natural": 0.47}
+    made = {**fresh, **{f"{call}(out) natural": times for call, times in given.items()}}
+    monkeypatch.setattr(readme.speeds, "times_memcpy", made.__getitem__)
+    assert advice in readme.advice_on_out()

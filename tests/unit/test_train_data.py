@@ -227,7 +227,7 @@ def run(operator: str, **changed: float | None) -> dict:
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"sent": 1e6, "wait": 4.0}, ("4.0× fewer", "same accuracy", "3.0 ms more", "8 Gbit/s")),
+        ({"sent": 1e6, "wait": 4.0}, ("4.0× fewer", "tell apart", "3.0 ms more", "8 Gbit/s")),
         ({"sent": 1e6, "wait": 2.0, "codec": 6.0}, ("below about 4 Gbit/s",)),
         ({"sent": 1e6, "wait": 49.0}, ("500 Mbit/s",)),
         ({"sent": 1e6, "wait": 0.5}, ("0.5 ms less", "any link")),
@@ -243,6 +243,26 @@ def test_verdicts_say_what_was_measured(changed: dict, words: tuple[str, ...]) -
     verdict.add_verdicts(runs, test_samples=400)
     for word in words:
         assert word in runs[1]["verdict"]
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "samples", "words"),
+    [
+        (
+            0.97,
+            400,
+            "bytes at an accuracy that 400 test samples cannot tell apart (97.0 % vs 98.0 %);",
+        ),
+        (0.98, 10_000, "that 10,000 test samples cannot tell apart (98.0 % vs 98.0 %);"),
+        (0.97, 10_000, "bytes but was less accurate (97.0 % vs 98.0 %);"),
+        (0.99, 10_000, "bytes and was more accurate (99.0 % vs 98.0 %);"),
+    ],
+)
+def test_chance_is_not_called_the_same_accuracy(accuracy: float, samples: int, words: str) -> None:
+    runs = [run("none"), run("natural", sent=1e6, accuracy=accuracy)]
+    verdict.add_verdicts(runs, test_samples=samples)
+    assert words in runs[1]["verdict"]
+    assert "same" not in runs[1]["verdict"]
 
 
 def test_without_a_baseline_there_is_no_verdict() -> None:

@@ -56,7 +56,8 @@ def _accuracy(run: dict[str, Any], baseline: dict[str, Any], test_samples: int) 
     # Two standard errors of the difference of two shares: less cannot be told from chance.
     variance = (ours * (1 - ours) + plain * (1 - plain)) / test_samples
     if abs(ours - plain) <= 2 * math.sqrt(variance) + 1 / test_samples:
-        return f"at the same accuracy {figures}"
+        # That is no proof of equality, so the size of the test is said beside it.
+        return f"at an accuracy that {test_samples:,} test samples cannot tell apart {figures}"
     return f"{'and was more' if ours > plain else 'but was less'} accurate {figures}"
 
 

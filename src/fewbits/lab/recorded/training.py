@@ -1,5 +1,6 @@
 """Accuracy of compressed training beside plain training: DDP, LocalSGD and DiLoCo, FSDP."""
 
+from collections.abc import Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -7,6 +8,9 @@ from fewbits.lab import figures
 from fewbits.lab.experiment import Claim
 from fewbits.lab.recorded.record import Document, Headline, Recorded, standard_error, with_error
 from fewbits.lab.tables import Table
+from fewbits.lab.training import paired
+from fewbits.lab.training.paired import Difference
+from fewbits.lab.training.rows import RAN, Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,17 +52,35 @@ def draw_accuracies(document: Document) -> "Figure":
     return drawn
 
 
+def paired_points(compressed: Sequence[float], plain: Sequence[float]) -> Difference:
+    """Compressed less plain, in points of accuracy, from the runs of each seed."""
+    both = {"compressed": compressed, "plain": plain}
+    rows = [
+        Row("", "", name, RAN, seed=seed, accuracy=accuracy)
+        for name, values in both.items()
+        for seed, accuracy in enumerate(values)
+    ]
+    found = paired.points(rows, *both)
+    if found is None or len(compressed) != len(plain):
+        raise ValueError(f"{len(compressed)} and {len(plain)} runs give no interval")
+    return found
+
+
 def accuracy_claims(document: Document) -> list[Claim]:
     """No loss of accuracy."""
     own = document["mnist"]
-    mean, error = own["mean_difference_points"], own["standard_error_points"]
-    within = abs(mean) <= 2 * error
+    found = paired_points(own["compressed"], own["plain"])
+    agrees = paired.same(found)
+    margin = f"a loss of more than {paired.MARGIN:g} point"
+    reasons = {
+        True: "", False: "the interval is below 0", None: f"the seeds do not exclude {margin}",
+    }  # fmt: skip
+    excluded = f"; {margin} is excluded" if agrees else ""
     return [
         Claim(
             "natural", "Section 6, abstract", "natural compression costs no accuracy",
             "same accuracy (CIFAR-10, ImageNet, MNIST)",
-            f"{mean:+.2f} ± {error:.2f} points on MNIST, {len(own['plain'])} seeds, both ways",
-            within, "" if within else "the difference is more than two standard errors",
+            f"{found.text('points')}, 95 %, on MNIST, both ways{excluded}", agrees, reasons[agrees],
         )
     ]  # fmt: skip
 
