@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,57 @@ def test_damaged_results_are_one_line(
     assert not (tmp_path / "index.html").exists()
 
 
+def _wrong(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: 1 if isinstance(value, str) else [value] for name, value in row.items()}
+
+
+SPOILT: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "no rows": lambda own: own | {"rows": []},
+    "an odd number of rows": lambda own: own | {"rows": own["rows"][:1]},
+    "other types": lambda own: own | {"rows": [_wrong(row) for row in own["rows"]]},
+    "another machine": lambda own: own | {"made": {"machine": {}}},
+    "another time": lambda own: own | {"made": {"seconds": "long"}},
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILT.values(), ids=list(SPOILT))
+def test_rows_that_cannot_be_shown_are_one_line(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    spoil: Callable[[dict[str, Any]], dict[str, Any]],
+) -> None:
+    words = ["lab", "run", "nc-table5", "--out", str(tmp_path)]
+    assert main(words) == 0
+    path = tmp_path / "nc-table5.json"
+    path.write_text(json.dumps(spoil(json.loads(path.read_text()))))
+    for again in (["report", str(tmp_path)], words):
+        capsys.readouterr()
+        assert main(again) == 2
+        error = capsys.readouterr().err
+        assert "nc-table5.json is damaged, or a result of another version" in error
+        assert error.count("\n") == 1
+    assert main([*words, "--force"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("links.json", b"\xff\xfe", "links.json is not UTF-8 text"),
+        ("other.txt", b"", "has no recorded results"),
+    ],
+)
+def test_a_folder_of_nothing_recorded_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, data: bytes, message: str
+) -> None:
+    (tmp_path / "given").mkdir()
+    (tmp_path / "given" / name).write_bytes(data)
+    words = ["--out", str(tmp_path / "out"), "--recorded", str(tmp_path / "given")]
+    assert main(["lab", "run", "nc-table1", *words]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
 def test_report_serves_results_of_train_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -130,6 +182,8 @@ def test_report_serves_results_of_train_too(
         ([str(tmp_path / "other.json"), out], "is not a result of fewbits train"),
         ([str(tmp_path / "other.json")], "name the page to write"),
         ([str(tmp_path / "absent.json"), out], "no such file"),
+        ([str(tmp_path / "absent")], "absent: there is no such folder"),
+        ([str(tmp_path / "absent")], "there is no such folder"),
         ([str(tmp_path)], "has no results of fewbits lab"),
         ([str(tmp_path), out], "leave out OUT.html"),
     ):

@@ -91,28 +91,24 @@ def finished(experiment: Experiment[Any], settings: Settings, folder: Path) -> R
 def load(experiment: Experiment[Any], folder: Path) -> Result | None:
     """What is in the folder, with whatever settings; None if there is nothing.
 
-    A file that is damaged or of another version is a `SpecError`.
+    A file that is damaged, of another version or another experiment's is a `SpecError`.
     """
     path = folder / f"{experiment.name}.json"
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         head = document["head"]
-        version = head["version"]
+        _check_ours(path, experiment, (head["format"], head["experiment"], head["version"]))
         given = head["settings"]
         data = "DIR" if given.get("data") else None  # where it lay is not kept
         settings = Settings(given["seed"], given["quick"], data)
         rows = [experiment.row(**row) for row in document["rows"]]
         made = dict(document.get("made", {}))
-        ours = head | {"settings": None} == _head(experiment, settings) | {"settings": None}
     except FileNotFoundError:
         return None
+    except SpecError:
+        raise  # it is a ValueError too
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SpecError(_damaged(path, experiment)) from error
-    if not ours:
-        again = f"'fewbits lab run {experiment.name} --out {folder}' makes it anew"
-        raise SpecError(
-            f"{path} is of version {version}, {experiment.name} of {experiment.version}: {again}"
-        )
+        raise SpecError(damaged(path, experiment)) from error
     return Result(experiment, settings, rows, made)
 
 
@@ -154,11 +150,25 @@ def _head(experiment: Experiment[Any], settings: Settings) -> Document:
     }
 
 
-def _damaged(path: Path, experiment: Experiment[Any]) -> str:
-    return (
-        f"{path} is damaged, or a result of another version: "
-        f"'fewbits lab run {experiment.name} --out {path.parent}' makes it anew"
-    )
+def _check_ours(path: Path, experiment: Experiment[Any], found: tuple[str, str, int]) -> None:
+    """Refuse what another experiment or another version of this one has written."""
+    kind, name, version = found
+    if (kind, name) != (_FORMAT, experiment.name):
+        said = f"is another experiment's, of {name!r} and not of {experiment.name}"
+    elif version != experiment.version:
+        said = f"is of version {version}, {experiment.name} of {experiment.version}"
+    else:
+        return
+    raise SpecError(f"{path} {said}: {_anew(path, experiment)}")
+
+
+def damaged(path: Path, experiment: Experiment[Any]) -> str:
+    """What to say of a file that is not what its name says."""
+    return f"{path} is damaged, or a result of another version: {_anew(path, experiment)}"
+
+
+def _anew(path: Path, experiment: Experiment[Any]) -> str:
+    return f"'fewbits lab run {experiment.name} --out {path.parent} --force' makes it anew"
 
 
 def _as_json(experiment: Experiment[Any], settings: Settings, rows: Rows, made: Document) -> str:

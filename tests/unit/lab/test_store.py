@@ -85,6 +85,13 @@ def test_a_result_of_another_version_is_named(tmp_path: Path) -> None:
         store.load(replace(make([]), version=2), tmp_path)
 
 
+def test_a_result_of_another_experiment_is_named(tmp_path: Path) -> None:
+    store.obtain(make([], "other"), lab.Settings(), tmp_path)
+    (tmp_path / "other.json").rename(tmp_path / "trial.json")
+    with pytest.raises(SpecError, match=r"is another experiment's, of 'other' and not of trial"):
+        store.load(make([]), tmp_path)
+
+
 def test_csv_has_all_digits_and_nothing_where_nothing_is(tmp_path: Path) -> None:
     result = store.obtain(make([]), lab.Settings(), tmp_path)
     lines = store.as_csv(result.experiment, result.rows).splitlines()
