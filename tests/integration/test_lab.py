@@ -84,14 +84,14 @@ def test_a_recorded_full_run_stands_beside_a_quick_one_and_decides(tmp_path: Pat
     assert "the quick run</summary><article" in page[full:quick]
     assert 'href="recorded/lab/nc-table1.csv"' in page
     assert (out / "recorded" / "lab" / "nc-table1.csv").is_file()
-    claims = page.split('id="claims"')[1].split("</section>")[0]
+    claims = page.split('id="section-claims"')[1].split("</section>")[0]
     assert claims.count('<a href="#nc-table1-recorded">') == 3
     assert '<a href="#nc-table1">' not in claims
     # A full run here needs no other.
     assert main(words) == 0
     page = (out / "index.html").read_text()
     assert 'id="nc-table1-recorded"' not in page
-    assert page.split('id="claims"')[1].count('<a href="#nc-table1">') == 3
+    assert page.split('id="section-claims"')[1].count('<a href="#nc-table1">') == 3
 
 
 def test_a_page_without_recorded_results_says_so(tmp_path: Path) -> None:
