@@ -88,10 +88,22 @@ def test_a_recorded_full_run_stands_beside_a_quick_one_and_decides(tmp_path: Pat
     assert claims.count('<a href="#nc-table1-recorded">') == 3
     assert '<a href="#nc-table1">' not in claims
     # A full run here needs no other.
-    assert main(words) == 0
+    assert main([*words, "--force"]) == 0
     page = (out / "index.html").read_text()
     assert 'id="nc-table1-recorded"' not in page
     assert page.split('id="section-claims"')[1].count('<a href="#nc-table1">') == 3
+
+
+def test_a_run_with_other_settings_is_refused_before_anything_is_computed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["lab", "run", "nc-table1", "--out", str(tmp_path), "--quick"]) == 0
+    capsys.readouterr()
+    assert main(["lab", "run", "nc-table8", "nc-table1", "--out", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert f"{tmp_path} has nc-table1 with seed 7, quick, without --data" in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "nc-table8.json").exists()
 
 
 def test_a_page_without_recorded_results_says_so(tmp_path: Path) -> None:

@@ -96,6 +96,9 @@ def _run(chosen: list[lab.Experiment[Any]], options: argparse.Namespace) -> None
         raise SpecError("--out must name a folder, got ''")
     out, settings = Path(options.out), lab.Settings(options.seed, options.quick, options.data)
     store.check_ready(out)
+    if not options.force:
+        for experiment in chosen:  # all of them before the first is computed
+            store.check_free(experiment, settings, out)
     if options.recorded is not None:
         folder.take(Path(options.recorded), out)
     results: dict[str, store.Result] = {}

@@ -58,9 +58,14 @@ def obtain(
     force: bool = False,
     tick: Tick = silent,
 ) -> Result:
-    """The result in `folder`, computed and written unless it is there."""
-    if not force and (found := finished(experiment, settings, folder)) is not None:
-        return found
+    """The result in `folder`, computed and written unless it is there.
+
+    One of other settings is not written over, unless by `force`.
+    """
+    if not force:
+        check_free(experiment, settings, folder)
+        if (found := finished(experiment, settings, folder)) is not None:
+            return found
     parts = Parts(folder / f"{experiment.name}.parts.json", _head(experiment, settings))
     if force:
         parts.discard()
@@ -75,6 +80,28 @@ def obtain(
     write(folder / f"{experiment.name}.json", text)
     parts.discard()
     return Result(experiment, settings, rows, made, fresh=True)
+
+
+def check_free(experiment: Experiment[Any], settings: Settings, folder: Path) -> None:
+    """Refuse to lose a result of other settings; one of an older version may go."""
+    try:
+        found = load(experiment, folder)
+    except SpecError:
+        return
+    if found is None:
+        return
+    there, wanted = (_head(experiment, own)["settings"] for own in (found.settings, settings))
+    if there != wanted:
+        raise SpecError(
+            f"{folder} has {experiment.name} with {_described(there)}, and not with "
+            f"{_described(wanted)}: --force replaces it, another --out keeps both"
+        )
+
+
+def _described(settings: Document) -> str:
+    effort = "quick" if settings["quick"] else "full"
+    data = "with --data" if settings["data"] else "without --data"
+    return f"seed {settings['seed']}, {effort}, {data}"
 
 
 def finished(experiment: Experiment[Any], settings: Settings, folder: Path) -> Result | None:

@@ -48,7 +48,7 @@ def test_a_finished_result_is_not_computed_again(tmp_path: Path) -> None:
     assert (first.rows, first.made) == (again.rows, again.made)
     assert len(calls) == 1
     store.obtain(experiment, settings, tmp_path, force=True)
-    store.obtain(experiment, lab.Settings(seed=4), tmp_path)
+    store.obtain(experiment, lab.Settings(seed=4), tmp_path, force=True)
     store.obtain(replace(experiment, version=2), lab.Settings(seed=4), tmp_path)
     assert calls == [settings, settings, lab.Settings(seed=4), lab.Settings(seed=4)]
 
@@ -110,7 +110,23 @@ def test_a_result_does_not_name_the_folder_of_its_data(tmp_path: Path) -> None:
     assert "where" not in text
     assert json.loads(text)["head"]["settings"]["data"] is True
     assert not store.obtain(experiment, lab.Settings(data="/else"), tmp_path).fresh
-    assert store.obtain(experiment, lab.Settings(), tmp_path).fresh
+    assert store.obtain(experiment, lab.Settings(), tmp_path, force=True).fresh
+
+
+@pytest.mark.parametrize(
+    "other", [lab.Settings(seed=8), lab.Settings(quick=True), lab.Settings(data="/some/where")]
+)
+def test_a_result_of_other_settings_is_not_lost(tmp_path: Path, other: lab.Settings) -> None:
+    calls: list[lab.Settings] = []
+    experiment = make(calls)
+    store.obtain(experiment, lab.Settings(), tmp_path)
+    before = (tmp_path / "trial.json").read_bytes()
+    there = r"has trial with seed 7, full, without --data, and not with .*: --force replaces it"
+    with pytest.raises(SpecError, match=there):
+        store.obtain(experiment, other, tmp_path)
+    assert (tmp_path / "trial.json").read_bytes() == before
+    assert len(calls) == 1
+    assert store.obtain(experiment, other, tmp_path, force=True).fresh
 
 
 @pytest.mark.parametrize("package", ["matplotlib", "sklearn"])
