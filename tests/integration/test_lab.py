@@ -238,6 +238,8 @@ def test_an_interrupted_run_says_so_and_goes_on(
         (["run", "comparison", "--out", "x", "--seed", "9999999999"], "from 0 to 2147483647"),
         (["all", "--quck", "--out", "x"], "unrecognized arguments: --quck"),
         (["run", "nc-table1", "--out", "x", "--recorded", "/absent"], "--recorded must be a"),
+        (["run", "nc-table1", "--out", "x", "--data", "/absent"], "--data must be a folder"),
+        (["run", "nc-table1", "--out", "x", "--data", ""], "--data must be a folder"),
     ],
 )
 def test_nonsense_is_refused_in_one_line(

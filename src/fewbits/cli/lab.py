@@ -94,6 +94,8 @@ def run_all(options: argparse.Namespace) -> None:
 def _run(chosen: list[lab.Experiment[Any]], options: argparse.Namespace) -> None:
     if not options.out:
         raise SpecError("--out must name a folder, got ''")
+    if options.data is not None and not (options.data and Path(options.data).is_dir()):
+        raise SpecError(f"--data must be a folder of data sets, got {options.data!r}")
     out, settings = Path(options.out), lab.Settings(options.seed, options.quick, options.data)
     store.check_ready(out)
     if not options.force:

@@ -1,6 +1,7 @@
 """Results in a folder: NAME.json, from which everything else is made.
 
-A result is finished when its file is there and says the same settings and version. Files are
+A result is finished when its file is there, says the same settings and version, and is complete: it
+does not only say why nothing was run. Files are
 written whole or not at all, so an interrupted run goes on where it stopped. Which files `--data`
 held is not part of the settings: `--force` after it has changed.
 """
@@ -88,7 +89,7 @@ def check_free(experiment: Experiment[Any], settings: Settings, folder: Path) ->
         found = load(experiment, folder)
     except SpecError:
         return
-    if found is None:
+    if found is None or not experiment.is_complete(found.rows):
         return
     there, wanted = (_head(experiment, own)["settings"] for own in (found.settings, settings))
     if there != wanted:
@@ -112,7 +113,7 @@ def finished(experiment: Experiment[Any], settings: Settings, folder: Path) -> R
         return None
     if found is None or _head(experiment, found.settings) != _head(experiment, settings):
         return None
-    return found
+    return found if experiment.is_complete(found.rows) else None
 
 
 def load(experiment: Experiment[Any], folder: Path) -> Result | None:

@@ -28,6 +28,7 @@ def test_without_root_the_measurement_is_not_run_and_says_why(without_root) -> N
     for claim in EXPERIMENT.claims(without_root):
         assert claim.agrees is None or claim.where == "Figure 9"
         assert claim.why or claim.agrees
+    assert not EXPERIMENT.is_complete(without_root)
     EXPERIMENT.findings(without_root)
     EXPERIMENT.draw(without_root)
 

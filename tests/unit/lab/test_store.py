@@ -129,6 +129,14 @@ def test_a_result_of_other_settings_is_not_lost(tmp_path: Path, other: lab.Setti
     assert store.obtain(experiment, other, tmp_path, force=True).fresh
 
 
+def test_what_was_not_run_is_not_finished(tmp_path: Path) -> None:
+    calls: list[lab.Settings] = []
+    lacking = replace(make(calls), is_complete=lambda rows: len(rows) > 2)
+    for settings in (lab.Settings(), lab.Settings(), lab.Settings(data="/some/where")):
+        assert store.obtain(lacking, settings, tmp_path).fresh
+    assert len(calls) == 3
+
+
 @pytest.mark.parametrize("package", ["matplotlib", "sklearn"])
 def test_without_its_packages_nothing_is_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
