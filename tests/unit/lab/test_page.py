@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from fewbits import lab
+from fewbits import cli, lab
 from fewbits.lab import exhibits, figures, page, store
 from fewbits.lab.experiment import Claim
 from fewbits.lab.printed import Comparison
@@ -156,6 +156,35 @@ def test_what_is_recorded_is_shown(own: record.Recorded) -> None:
     root = ElementTree.fromstring(shown.picture)
     assert root.tag == f"{SVG}svg"
     assert not [own for own in root.iter() if own.get("href", "#").startswith("http")]
+
+
+@recorded
+def test_the_command_of_what_is_recorded_can_be_run(own: record.Recorded) -> None:
+    for part in own.command.split(" && "):
+        program, *words = part.removeprefix("sudo ").removeprefix("python ").split()
+        if program == "fewbits":
+            cli._parser().parse_args(cli.bench.with_suite(words))
+        else:
+            text = (RESULTS.parents[1] / program).read_text()
+            assert all(f'"{word}"' in text for word in words if word.startswith("--")), part
+
+
+def test_commands_repeat_as_often_as_their_files_say() -> None:
+    commands = {own.name: own.command for own in RECORDED}
+    bench, links = (record.read(RESULTS / f"{name}.json") for name in ("bench", "links"))
+    assert f"--repeats {bench['rounds']} " in commands["bench"]
+    parts = commands["links"].removeprefix("sudo fewbits ").split(" && sudo fewbits ")
+    said = {
+        (ranks, rate): options.repeats or 7
+        for options in (cli._parser().parse_args(part.split()) for part in parts)
+        for ranks in options.ranks
+        for rate in options.rate
+    }
+    rates = {1e8: "100Mbit", 1e9: "1Gbit", 1e10: "10Gbit", None: "none"}
+    assert said == {
+        (own["ranks"], rates[own["rate_bits_per_second"]]): own["repeats"]
+        for own in links["settings"]
+    }
 
 
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("lab/*.json")), ids=lambda path: path.stem)
