@@ -18,7 +18,7 @@ def table(shown: Sequence[Exhibit]) -> Table:
     rows = [
         [
             f"{PAPERS.get(claim.paper, claim.paper)}, {claim.where}", claim.claim, claim.claimed,
-            claim.ours, verdict(claim), f"[{name}](#{name})",
+            "—" if claim.ours == NOT_RUN else claim.ours, verdict(claim), f"[{name}](#{name})",
         ]
         for claim, name in found
     ]  # fmt: skip
@@ -33,5 +33,5 @@ def verdict(claim: Claim) -> str:
         word = f"**{said}**"
     else:
         word = "agrees" if claim.agrees else "**does not agree**"
-    why = claim.why.removeprefix(f"{NOT_RUN}: ")
+    why = claim.why.removeprefix(NOT_RUN).removeprefix(": ")
     return f"{word}: {why}" if why else word

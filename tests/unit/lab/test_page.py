@@ -10,6 +10,7 @@ import pytest
 
 from fewbits import cli, lab
 from fewbits.lab import exhibits, figures, page, store
+from fewbits.lab.claims import verdict
 from fewbits.lab.experiment import Claim
 from fewbits.lab.printed import Comparison
 from fewbits.lab.recorded import record
@@ -38,7 +39,7 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
     return [
         Claim("natural", "Table 9", "holds <here>", "1", "1", agrees=True),
         Claim("optimal", "Section 4", "fails", "2", "3", agrees=False, why="another `unit`"),
-        Claim("optimal", "Section 5", "waits", "5", "", agrees=None, why="not run: no ImageNet"),
+        Claim("optimal", "5", "waits", "5", "not run", agrees=None, why="not run: no ImageNet"),
         Claim("optimal", "Section 6", "is open", "6", "5 ± 2", agrees=None, why="too few seeds"),
     ]
 
@@ -119,6 +120,16 @@ def test_claims_are_all_in_one_table_with_their_verdicts() -> None:
                  '<a href="#a">a</a>'):  # fmt: skip
         assert cell in text, cell
     assert text.count('<tr class="lost">') == 1
+    assert text.count("not run") == 1
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("lab/*.json")), ids=lambda path: path.stem)
+def test_no_verdict_says_a_word_twice(path: Path) -> None:
+    found = store.load(lab.find(path.stem), path.parent)
+    assert found is not None
+    for claim in found.experiment.claims(found.rows):
+        said = verdict(claim)
+        assert said.count("not run") + said.count("decided") <= 1, said
 
 
 def test_sections_name_what_there_is_once() -> None:
