@@ -26,6 +26,16 @@ def table(shown: Sequence[Exhibit]) -> Table:
     return Table(titles, rows, lost=lost, wordy=True)
 
 
+def tried(shown: Sequence[Exhibit]) -> list[bool]:
+    """Of each claim that something here could have refuted, whether it holds."""
+    return [
+        claim.agrees
+        for own in shown
+        for claim in own.claims
+        if claim.agrees is not None and not claim.by_formula
+    ]
+
+
 def verdict(claim: Claim) -> str:
     """Whether it holds, and why not."""
     if claim.agrees is None:
@@ -33,5 +43,6 @@ def verdict(claim: Claim) -> str:
         word = f"**{said}**"
     else:
         word = "agrees" if claim.agrees else "**does not agree**"
+        word += ", by formula" if claim.by_formula else ""
     why = claim.why.removeprefix(NOT_RUN).removeprefix(": ")
     return f"{word}: {why}" if why else word

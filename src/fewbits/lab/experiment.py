@@ -35,7 +35,10 @@ def silent(part: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a paper says, and what came out here; `agrees` is None where it was not run."""
+    """What a paper says, and what came out here; `agrees` is None where it was not run.
+
+    What is decided `by_formula` follows from arithmetic, whatever is measured: it is not counted.
+    """
 
     paper: str  # "natural" or "optimal"
     where: str  # "Table 5", "Section 6.2"
@@ -44,6 +47,7 @@ class Claim:
     ours: str
     agrees: bool | None
     why: str = ""  # demanded where it does not agree
+    by_formula: bool = False
 
 
 def nothing(_: Sequence[object]) -> list[str]:

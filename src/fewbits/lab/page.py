@@ -60,14 +60,14 @@ def _both(name: str) -> tuple[str, str]:
 
 def _headlines(shown: Sequence[Exhibit]) -> str:
     found = [(own.name, own.headline) for own in shown if own.headline is not None]
-    tried = [claim.agrees for own in shown for claim in own.claims if claim.agrees is not None]
+    tried = claims.tried(shown)
     compared = sum(own.compared for own in shown)
     if compared:
         agreed = compared - sum(len(own.departures) for own in shown)
         text = "printed values of the papers reproduce here; every other one has its reason below"
         found.append((_place(_PRINTED), Headline(f"{agreed} of {compared}", text)))
     if tried:
-        text = "claims of the papers that were tried hold here"
+        text = "claims of the papers that were tried hold here; those by formula are not counted"
         found.append((_place(_CLAIMS), Headline(f"{sum(tried)} of {len(tried)}", text)))
     cards = "".join(
         f'<li><a href="#{name}"><b>{escape(own.number)}</b> {marked(own.text)}</a></li>'

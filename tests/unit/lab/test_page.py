@@ -11,7 +11,7 @@ import pytest
 from fewbits import cli, lab
 from fewbits.lab import exhibits, figures, page, store
 from fewbits.lab.claims import verdict
-from fewbits.lab.experiment import Claim
+from fewbits.lab.experiment import Claim, silent
 from fewbits.lab.printed import Comparison
 from fewbits.lab.recorded import record
 from fewbits.lab.recorded.index import RECORDED
@@ -40,6 +40,7 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
         Claim("natural", "Table 9", "holds <here>", "1", "1", agrees=True),
         Claim("optimal", "Section 4", "fails", "2", "3", agrees=False, why="another `unit`"),
         Claim("optimal", "5", "waits", "5", "not run", agrees=None, why="not run: no ImageNet"),
+        Claim("natural", "Table 8", "follows", "7", "7", agrees=True, by_formula=True),
         Claim("optimal", "Section 6", "is open", "6", "5 ± 2", agrees=None, why="too few seeds"),
     ]
 
@@ -113,14 +114,24 @@ def test_what_is_in_no_section_is_shown_after_the_last_one() -> None:
 
 def test_claims_are_all_in_one_table_with_their_verdicts() -> None:
     text = rendered("a").split('id="section-claims"')[1].split("</section>")[0]
-    assert text.count("<tr") == 5
+    assert text.count("<tr") == 6
     for cell in ("Natural compression, Table 9", "holds &lt;here&gt;", ">agrees<",
+                 ">agrees, by formula<",
                  "<b>does not agree</b>: another <code>unit</code>", "<b>not run</b>: no ImageNet",
                  "<b>not decided</b>: too few seeds",
                  '<a href="#a">a</a>'):  # fmt: skip
         assert cell in text, cell
     assert text.count('<tr class="lost">') == 1
     assert text.count("not run") == 1
+
+
+def test_what_follows_from_formulas_is_not_counted() -> None:
+    assert "<b>1 of 2</b> claims of the papers" in rendered("a")
+    for name in ("nc-table1", "nc-table5", "nc-table8", "oc-upper-bounds"):
+        own = lab.find(name)
+        found = own.claims(own.compute(lab.Settings(quick=True), silent))
+        assert found, name
+        assert all(claim.by_formula for claim in found), name
 
 
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("lab/*.json")), ids=lambda path: path.stem)
