@@ -14,7 +14,7 @@ import time
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from fewbits.bench.machine import this_machine
 from fewbits.errors import SpecError
@@ -129,7 +129,7 @@ def load(experiment: Experiment[Any], folder: Path) -> Result | None:
         given = head["settings"]
         data = "DIR" if given.get("data") else None  # where it lay is not kept
         settings = Settings(given["seed"], given["quick"], data)
-        rows = [experiment.row(**row) for row in document["rows"]]
+        rows = _rows(experiment, document["rows"])
         made = dict(document.get("made", {}))
     except FileNotFoundError:
         return None
@@ -138,6 +138,19 @@ def load(experiment: Experiment[Any], folder: Path) -> Result | None:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SpecError(damaged(path, experiment)) from error
     return Result(experiment, settings, rows, made)
+
+
+def _rows(experiment: Experiment[Any], plain: list[Document]) -> Rows:
+    """Rows of a file: at least one, and values of the types that they are declared with."""
+    if not plain:
+        raise ValueError("no rows")
+    rows = [experiment.row(**row) for row in plain]
+    for name, hint in get_type_hints(experiment.row).items():
+        kinds = get_args(hint) or (hint,)
+        kinds += (int,) if float in kinds else ()  # JSON has 1 for 1.0 of other programs
+        if not all(isinstance(getattr(row, name), kinds) for row in rows):
+            raise TypeError(f"{name} is not {hint}")
+    return rows
 
 
 def as_csv(experiment: Experiment[Any], rows: Rows) -> str:

@@ -70,6 +70,21 @@ def test_a_damaged_result_is_computed_again(tmp_path: Path, damage: str) -> None
     assert not list(tmp_path.glob("*.tmp"))
 
 
+@pytest.mark.parametrize("wrong", [{"operator": 1}, {"ours": "2"}, {"size": [1.0]}, None])
+def test_rows_of_other_types_are_computed_again(
+    tmp_path: Path, wrong: dict[str, object] | None
+) -> None:
+    experiment = make([])
+    store.obtain(experiment, lab.Settings(), tmp_path)
+    path = tmp_path / "trial.json"
+    document = json.loads(path.read_text())
+    document["rows"] = [document["rows"][0] | wrong] if wrong else []
+    path.write_text(json.dumps(document))
+    with pytest.raises(SpecError, match=r"trial\.json is damaged"):
+        store.load(experiment, tmp_path)
+    assert store.obtain(experiment, lab.Settings(), tmp_path).fresh
+
+
 def test_a_result_says_when_where_and_how_it_was_made(tmp_path: Path) -> None:
     store.obtain(make([]), lab.Settings(), tmp_path)
     document = json.loads((tmp_path / "trial.json").read_text())
