@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -83,14 +84,26 @@ def test_a_recorded_full_run_stands_beside_a_quick_one_and_decides(tmp_path: Pat
     assert "the quick run</summary><article" in page[full:quick]
     assert 'href="recorded/lab/nc-table1.csv"' in page
     assert (out / "recorded" / "lab" / "nc-table1.csv").is_file()
-    claims = page.split('id="claims"')[1].split("</section>")[0]
+    claims = page.split('id="section-claims"')[1].split("</section>")[0]
     assert claims.count('<a href="#nc-table1-recorded">') == 3
     assert '<a href="#nc-table1">' not in claims
     # A full run here needs no other.
-    assert main(words) == 0
+    assert main([*words, "--force"]) == 0
     page = (out / "index.html").read_text()
     assert 'id="nc-table1-recorded"' not in page
-    assert page.split('id="claims"')[1].count('<a href="#nc-table1">') == 3
+    assert page.split('id="section-claims"')[1].count('<a href="#nc-table1">') == 3
+
+
+def test_a_run_with_other_settings_is_refused_before_anything_is_computed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["lab", "run", "nc-table1", "--out", str(tmp_path), "--quick"]) == 0
+    capsys.readouterr()
+    assert main(["lab", "run", "nc-table8", "nc-table1", "--out", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert f"{tmp_path} has nc-table1 with seed 7, quick, without --data" in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "nc-table8.json").exists()
 
 
 def test_a_page_without_recorded_results_says_so(tmp_path: Path) -> None:
@@ -121,6 +134,56 @@ def test_damaged_results_are_one_line(
     assert not (tmp_path / "index.html").exists()
 
 
+def _wrong(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: 1 if isinstance(value, str) else [value] for name, value in row.items()}
+
+
+SPOILT: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "no rows": lambda own: own | {"rows": []},
+    "an odd number of rows": lambda own: own | {"rows": own["rows"][:1]},
+    "other types": lambda own: own | {"rows": [_wrong(row) for row in own["rows"]]},
+    "another machine": lambda own: own | {"made": {"machine": {}}},
+    "another time": lambda own: own | {"made": {"seconds": "long"}},
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILT.values(), ids=list(SPOILT))
+def test_rows_that_cannot_be_shown_are_one_line(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    spoil: Callable[[dict[str, Any]], dict[str, Any]],
+) -> None:
+    words = ["lab", "run", "nc-table5", "--out", str(tmp_path)]
+    assert main(words) == 0
+    path = tmp_path / "nc-table5.json"
+    path.write_text(json.dumps(spoil(json.loads(path.read_text()))))
+    capsys.readouterr()
+    assert main(["report", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert "nc-table5.json is damaged, or a result of another version" in error
+    assert error.count("\n") == 1
+    assert main([*words, "--force"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("links.json", b"\xff\xfe", "links.json is not UTF-8 text"),
+        ("other.txt", b"", "has no recorded results"),
+    ],
+)
+def test_a_folder_of_nothing_recorded_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, data: bytes, message: str
+) -> None:
+    (tmp_path / "given").mkdir()
+    (tmp_path / "given" / name).write_bytes(data)
+    words = ["--out", str(tmp_path / "out"), "--recorded", str(tmp_path / "given")]
+    assert main(["lab", "run", "nc-table1", *words]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
 def test_report_serves_results_of_train_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -130,6 +193,8 @@ def test_report_serves_results_of_train_too(
         ([str(tmp_path / "other.json"), out], "is not a result of fewbits train"),
         ([str(tmp_path / "other.json")], "name the page to write"),
         ([str(tmp_path / "absent.json"), out], "no such file"),
+        ([str(tmp_path / "absent")], "absent: there is no such folder"),
+        ([str(tmp_path / "absent")], "there is no such folder"),
         ([str(tmp_path)], "has no results of fewbits lab"),
         ([str(tmp_path), out], "leave out OUT.html"),
     ):
@@ -172,6 +237,8 @@ def test_an_interrupted_run_says_so_and_goes_on(
         (["run", "comparison", "--out", "x", "--seed", "9999999999"], "from 0 to 2147483647"),
         (["all", "--quck", "--out", "x"], "unrecognized arguments: --quck"),
         (["run", "nc-table1", "--out", "x", "--recorded", "/absent"], "--recorded must be a"),
+        (["run", "nc-table1", "--out", "x", "--data", "/absent"], "--data must be a folder"),
+        (["run", "nc-table1", "--out", "x", "--data", ""], "--data must be a folder"),
     ],
 )
 def test_nonsense_is_refused_in_one_line(

@@ -64,6 +64,7 @@ def test_every_file_that_the_page_names_is_beside_it(chromium: Any, report: Path
         names = page.evaluate("[...document.querySelectorAll('[id]')].map(own => own.id)")
     inside = [link[1:] for link in links if link.startswith("#")]
     assert set(inside) <= set(names)
+    assert len(set(names)) == len(names)
     outside = [link for link in links if not link.startswith("#")]
     assert len(outside) > 3 * len(QUICK)
     assert [link for link in outside if not (report.parent / link).is_file()] == []

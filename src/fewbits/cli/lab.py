@@ -94,8 +94,13 @@ def run_all(options: argparse.Namespace) -> None:
 def _run(chosen: list[lab.Experiment[Any]], options: argparse.Namespace) -> None:
     if not options.out:
         raise SpecError("--out must name a folder, got ''")
+    if options.data is not None and not (options.data and Path(options.data).is_dir()):
+        raise SpecError(f"--data must be a folder of data sets, got {options.data!r}")
     out, settings = Path(options.out), lab.Settings(options.seed, options.quick, options.data)
     store.check_ready(out)
+    if not options.force:
+        for experiment in chosen:  # all of them before the first is computed
+            store.check_free(experiment, settings, out)
     if options.recorded is not None:
         folder.take(Path(options.recorded), out)
     results: dict[str, store.Result] = {}

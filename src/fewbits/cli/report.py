@@ -36,6 +36,8 @@ def run(options: argparse.Namespace) -> None:
         check_installed("matplotlib", "lab")
         written = folder.build(results)
     else:
+        if options.output is None and not results.exists():
+            raise SpecError(f"{results}: there is no such folder or file")
         if options.output is None:
             raise SpecError("name the page to write: fewbits report RESULT.json OUT.html")
         from fewbits.report import write

@@ -18,12 +18,22 @@ def table(shown: Sequence[Exhibit]) -> Table:
     rows = [
         [
             f"{PAPERS.get(claim.paper, claim.paper)}, {claim.where}", claim.claim, claim.claimed,
-            claim.ours, verdict(claim), f"[{name}](#{name})",
+            "—" if claim.ours == NOT_RUN else claim.ours, verdict(claim), f"[{name}](#{name})",
         ]
         for claim, name in found
     ]  # fmt: skip
     titles = ("paper", "claim", "claimed", "ours", "verdict", "from")
     return Table(titles, rows, lost=lost, wordy=True)
+
+
+def tried(shown: Sequence[Exhibit]) -> list[bool]:
+    """Of each claim that something here could have refuted, whether it holds."""
+    return [
+        claim.agrees
+        for own in shown
+        for claim in own.claims
+        if claim.agrees is not None and not claim.by_formula
+    ]
 
 
 def verdict(claim: Claim) -> str:
@@ -33,5 +43,6 @@ def verdict(claim: Claim) -> str:
         word = f"**{said}**"
     else:
         word = "agrees" if claim.agrees else "**does not agree**"
-    why = claim.why.removeprefix(f"{NOT_RUN}: ")
+        word += ", by formula" if claim.by_formula else ""
+    why = claim.why.removeprefix(NOT_RUN).removeprefix(": ")
     return f"{word}: {why}" if why else word

@@ -35,7 +35,10 @@ def silent(part: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a paper says, and what came out here; `agrees` is None where it was not run."""
+    """What a paper says, and what came out here; `agrees` is None where it was not run.
+
+    What is decided `by_formula` follows from arithmetic, whatever is measured: it is not counted.
+    """
 
     paper: str  # "natural" or "optimal"
     where: str  # "Table 5", "Section 6.2"
@@ -44,6 +47,7 @@ class Claim:
     ours: str
     agrees: bool | None
     why: str = ""  # demanded where it does not agree
+    by_formula: bool = False
 
 
 def nothing(_: Sequence[object]) -> list[str]:
@@ -56,6 +60,11 @@ def no_claims(_: Sequence[object]) -> list[Claim]:
     return []
 
 
+def always(_: Sequence[object]) -> bool:
+    """Rows that nothing could be missing from."""
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Experiment(Generic[R]):
     """One table or figure.
@@ -63,7 +72,8 @@ class Experiment(Generic[R]):
     `findings` are sentences about the rows, with their numbers, for questions that a paper asks.
     `claims` are the papers' headline claims that these rows decide.
     Equal settings give equal rows. `version` is raised whenever rows or the figure change, so
-    that results of older code are not taken for finished.
+    that results of older code are not taken for finished. Rows that only say what was not run, for
+    lack of data or rights, are not complete: they are not taken for finished either.
     """
 
     name: str
@@ -75,3 +85,4 @@ class Experiment(Generic[R]):
     findings: Callable[[Sequence[R]], list[str]] = nothing
     claims: Callable[[Sequence[R]], list[Claim]] = no_claims
     version: int = 1
+    is_complete: Callable[[Sequence[R]], bool] = always

@@ -1,5 +1,6 @@
 """A folder of results and its page: everything but the JSON files is made from the JSON files."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from fewbits.errors import SpecError
@@ -45,11 +46,22 @@ def _experiments(folder: Path) -> tuple[list[Result], list[Exhibit]]:
         found = store.load(own, folder)
         full = store.load(own, folder / record.FOLDER / record.LAB)
         if full is not None and (found is None or found.settings.quick):
-            shown.append(exhibits.of_full_run(full))
+            shown.append(_seen(exhibits.of_full_run, full, folder / record.FOLDER / record.LAB))
         else:
             full = None
         if found is not None:
             results.append(found)
-            exhibit = exhibits.of_result(found)
+            exhibit = _seen(exhibits.of_result, found, folder)
             shown.append(exhibit if full is None else exhibits.superseded(exhibit))
     return results, shown
+
+
+def _seen(see: Callable[[Result], Exhibit], result: Result, folder: Path) -> Exhibit:
+    """What to show of a result; `SpecError` if rows are missing or have values of other types."""
+    try:
+        if "machine" in result.made:
+            record.described(result.made["machine"])
+        return see(result)
+    except (ArithmeticError, *record.NOT_OURS) as error:
+        path = folder / f"{result.experiment.name}.json"
+        raise SpecError(store.damaged(path, result.experiment)) from error

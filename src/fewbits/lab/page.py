@@ -25,7 +25,7 @@ _POINT = 4 / 3  # pixels
 _LEGIBLE = 0.78  # of its natural width: a figure is not drawn smaller, it scrolls
 _SIZE = re.compile(r'width="([\d.]+)pt" height="([\d.]+)pt"')
 _MORE = Section("more", "More", "Experiments that are in no section above.", {})
-_CLAIMS, _PRINTED = "claims", "papers"
+_CLAIMS, _PRINTED, _REPEAT = "claims", "papers", "repeat"
 
 
 def render(shown: Sequence[Exhibit], results: Sequence[Result]) -> str:
@@ -35,16 +35,22 @@ def render(shown: Sequence[Exhibit], results: Sequence[Result]) -> str:
     rest = _MORE._replace(items={name: "" for name in named if name not in placed})
     sections = (*SECTIONS, rest) if rest.items else SECTIONS
     links = "".join(
-        f'<li><a href="#{section.name}">{escape(section.title)}</a></li>' for section in sections
+        f'<li><a href="#{_place(section.name)}">{escape(section.title)}</a></li>'
+        for section in sections
     )
     body = [
         _TITLE,
         _headlines(shown),
-        f'<nav><ul>{links}<li><a href="#repeat">To repeat it</a></li></ul></nav>',
+        f'<nav><ul>{links}<li><a href="#{_place(_REPEAT)}">To repeat it</a></li></ul></nav>',
         *(_section(section, named) for section in sections),
-        html.section("To repeat it", _repeat(shown, results), "repeat"),
+        html.section("To repeat it", _repeat(shown, results), _place(_REPEAT)),
     ]
     return html.page("fewbits: the laboratory report", body)
+
+
+def _place(section: str) -> str:
+    """Where a section is on the page: some are named as an exhibit in them."""
+    return f"section-{section}"
 
 
 def _both(name: str) -> tuple[str, str]:
@@ -54,15 +60,15 @@ def _both(name: str) -> tuple[str, str]:
 
 def _headlines(shown: Sequence[Exhibit]) -> str:
     found = [(own.name, own.headline) for own in shown if own.headline is not None]
-    tried = [claim.agrees for own in shown for claim in own.claims if claim.agrees is not None]
+    tried = claims.tried(shown)
     compared = sum(own.compared for own in shown)
     if compared:
         agreed = compared - sum(len(own.departures) for own in shown)
         text = "printed values of the papers reproduce here; every other one has its reason below"
-        found.append((_PRINTED, Headline(f"{agreed} of {compared}", text)))
+        found.append((_place(_PRINTED), Headline(f"{agreed} of {compared}", text)))
     if tried:
-        text = "claims of the papers that were tried hold here"
-        found.append((_CLAIMS, Headline(f"{sum(tried)} of {len(tried)}", text)))
+        text = "claims of the papers that were tried hold here; those by formula are not counted"
+        found.append((_place(_CLAIMS), Headline(f"{sum(tried)} of {len(tried)}", text)))
     cards = "".join(
         f'<li><a href="#{name}"><b>{escape(own.number)}</b> {marked(own.text)}</a></li>'
         for name, own in found[:_HEADLINES]
@@ -82,7 +88,7 @@ def _section(section: Section, named: dict[str, Exhibit]) -> str:
     absent = [name for name in section.items if not named.keys() & set(_both(name))]
     if section.items or section.name not in (_CLAIMS, _PRINTED):
         content.append(_absent(absent, empty=not present))
-    return html.section(escape(section.title), "".join(content), section.name)
+    return html.section(escape(section.title), "".join(content), _place(section.name))
 
 
 def _absent(names: Sequence[str], *, empty: bool) -> str:

@@ -159,7 +159,7 @@ def claims(where: str, operators: Sequence[str]) -> Callable[[Sequence[Row]], li
                     "natural", where, f"{_PLAIN[name]}: total communication, one worker to many",
                     f"{worst.printed} to {most.printed} times less",
                     f"{worst.ours:.3g} to {most.ours:.3g} times less, by the printed formulas",
-                    agrees, "; ".join(remarks),
+                    agrees, "; ".join(remarks), by_formula=True,
                 )
             )  # fmt: skip
         return found

@@ -1,6 +1,7 @@
 """Results in a folder: NAME.json, from which everything else is made.
 
-A result is finished when its file is there and says the same settings and version. Files are
+A result is finished when its file is there, says the same settings and version, and is complete: it
+does not only say why nothing was run. Files are
 written whole or not at all, so an interrupted run goes on where it stopped. Which files `--data`
 held is not part of the settings: `--force` after it has changed.
 """
@@ -13,7 +14,7 @@ import time
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from fewbits.bench.machine import this_machine
 from fewbits.errors import SpecError
@@ -58,9 +59,14 @@ def obtain(
     force: bool = False,
     tick: Tick = silent,
 ) -> Result:
-    """The result in `folder`, computed and written unless it is there."""
-    if not force and (found := finished(experiment, settings, folder)) is not None:
-        return found
+    """The result in `folder`, computed and written unless it is there.
+
+    One of other settings is not written over, unless by `force`.
+    """
+    if not force:
+        check_free(experiment, settings, folder)
+        if (found := finished(experiment, settings, folder)) is not None:
+            return found
     parts = Parts(folder / f"{experiment.name}.parts.json", _head(experiment, settings))
     if force:
         parts.discard()
@@ -77,6 +83,28 @@ def obtain(
     return Result(experiment, settings, rows, made, fresh=True)
 
 
+def check_free(experiment: Experiment[Any], settings: Settings, folder: Path) -> None:
+    """Refuse to lose a result of other settings; one of an older version may go."""
+    try:
+        found = load(experiment, folder)
+    except SpecError:
+        return
+    if found is None or not experiment.is_complete(found.rows):
+        return
+    there, wanted = (_head(experiment, own)["settings"] for own in (found.settings, settings))
+    if there != wanted:
+        raise SpecError(
+            f"{folder} has {experiment.name} with {_described(there)}, and not with "
+            f"{_described(wanted)}: --force replaces it, another --out keeps both"
+        )
+
+
+def _described(settings: Document) -> str:
+    effort = "quick" if settings["quick"] else "full"
+    data = "with --data" if settings["data"] else "without --data"
+    return f"seed {settings['seed']}, {effort}, {data}"
+
+
 def finished(experiment: Experiment[Any], settings: Settings, folder: Path) -> Result | None:
     """An earlier run with these settings; None if there is none to rely on."""
     try:
@@ -85,35 +113,44 @@ def finished(experiment: Experiment[Any], settings: Settings, folder: Path) -> R
         return None
     if found is None or _head(experiment, found.settings) != _head(experiment, settings):
         return None
-    return found
+    return found if experiment.is_complete(found.rows) else None
 
 
 def load(experiment: Experiment[Any], folder: Path) -> Result | None:
     """What is in the folder, with whatever settings; None if there is nothing.
 
-    A file that is damaged or of another version is a `SpecError`.
+    A file that is damaged, of another version or another experiment's is a `SpecError`.
     """
     path = folder / f"{experiment.name}.json"
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         head = document["head"]
-        version = head["version"]
+        _check_ours(path, experiment, (head["format"], head["experiment"], head["version"]))
         given = head["settings"]
         data = "DIR" if given.get("data") else None  # where it lay is not kept
         settings = Settings(given["seed"], given["quick"], data)
-        rows = [experiment.row(**row) for row in document["rows"]]
+        rows = _rows(experiment, document["rows"])
         made = dict(document.get("made", {}))
-        ours = head | {"settings": None} == _head(experiment, settings) | {"settings": None}
     except FileNotFoundError:
         return None
+    except SpecError:
+        raise  # it is a ValueError too
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SpecError(_damaged(path, experiment)) from error
-    if not ours:
-        again = f"'fewbits lab run {experiment.name} --out {folder}' makes it anew"
-        raise SpecError(
-            f"{path} is of version {version}, {experiment.name} of {experiment.version}: {again}"
-        )
+        raise SpecError(damaged(path, experiment)) from error
     return Result(experiment, settings, rows, made)
+
+
+def _rows(experiment: Experiment[Any], plain: list[Document]) -> Rows:
+    """Rows of a file: at least one, and values of the types that they are declared with."""
+    if not plain:
+        raise ValueError("no rows")
+    rows = [experiment.row(**row) for row in plain]
+    for name, hint in get_type_hints(experiment.row).items():
+        kinds = get_args(hint) or (hint,)
+        kinds += (int,) if float in kinds else ()  # JSON has 1 for 1.0 of other programs
+        if not all(isinstance(getattr(row, name), kinds) for row in rows):
+            raise TypeError(f"{name} is not {hint}")
+    return rows
 
 
 def as_csv(experiment: Experiment[Any], rows: Rows) -> str:
@@ -154,11 +191,25 @@ def _head(experiment: Experiment[Any], settings: Settings) -> Document:
     }
 
 
-def _damaged(path: Path, experiment: Experiment[Any]) -> str:
-    return (
-        f"{path} is damaged, or a result of another version: "
-        f"'fewbits lab run {experiment.name} --out {path.parent}' makes it anew"
-    )
+def _check_ours(path: Path, experiment: Experiment[Any], found: tuple[str, str, int]) -> None:
+    """Refuse what another experiment or another version of this one has written."""
+    kind, name, version = found
+    if (kind, name) != (_FORMAT, experiment.name):
+        said = f"is another experiment's, of {name!r} and not of {experiment.name}"
+    elif version != experiment.version:
+        said = f"is of version {version}, {experiment.name} of {experiment.version}"
+    else:
+        return
+    raise SpecError(f"{path} {said}: {_anew(path, experiment)}")
+
+
+def damaged(path: Path, experiment: Experiment[Any]) -> str:
+    """What to say of a file that is not what its name says."""
+    return f"{path} is damaged, or a result of another version: {_anew(path, experiment)}"
+
+
+def _anew(path: Path, experiment: Experiment[Any]) -> str:
+    return f"'fewbits lab run {experiment.name} --out {path.parent} --force' makes it anew"
 
 
 def _as_json(experiment: Experiment[Any], settings: Settings, rows: Rows, made: Document) -> str:

@@ -8,9 +8,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from fewbits import lab
+from fewbits import cli, lab
 from fewbits.lab import exhibits, figures, page, store
-from fewbits.lab.experiment import Claim
+from fewbits.lab.claims import verdict
+from fewbits.lab.experiment import Claim, silent
 from fewbits.lab.printed import Comparison
 from fewbits.lab.recorded import record
 from fewbits.lab.recorded.index import RECORDED
@@ -38,7 +39,8 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
     return [
         Claim("natural", "Table 9", "holds <here>", "1", "1", agrees=True),
         Claim("optimal", "Section 4", "fails", "2", "3", agrees=False, why="another `unit`"),
-        Claim("optimal", "Section 5", "waits", "5", "", agrees=None, why="not run: no ImageNet"),
+        Claim("optimal", "5", "waits", "5", "not run", agrees=None, why="not run: no ImageNet"),
+        Claim("natural", "Table 8", "follows", "7", "7", agrees=True, by_formula=True),
         Claim("optimal", "Section 6", "is open", "6", "5 ± 2", agrees=None, why="too few seeds"),
     ]
 
@@ -96,22 +98,49 @@ def test_the_page_is_one_file_and_lists_departures() -> None:
     assert text == rendered("a", "b")
 
 
+def test_no_two_parts_of_the_page_have_one_name() -> None:
+    names = read(rendered(*(section.name for section in SECTIONS), "repeat")).names
+    assert len(names) >= 2 * len(SECTIONS)
+    assert len(set(names)) == len(names)
+
+
 def test_what_is_in_no_section_is_shown_after_the_last_one() -> None:
+    expected = ["section-papers", "nc-table1", "section-more", "a"]
     reader = read(rendered("a", "nc-table1"))
-    order = [name for name in reader.names if name in {"more", "a", "papers", "nc-table1"}]
-    assert order == ["papers", "nc-table1", "more", "a"]
-    assert "more" not in read(rendered("nc-table1")).names
+    order = [name for name in reader.names if name in set(expected)]
+    assert order == expected
+    assert "section-more" not in read(rendered("nc-table1")).names
 
 
 def test_claims_are_all_in_one_table_with_their_verdicts() -> None:
-    text = rendered("a").split('id="claims"')[1].split("</section>")[0]
-    assert text.count("<tr") == 5
+    text = rendered("a").split('id="section-claims"')[1].split("</section>")[0]
+    assert text.count("<tr") == 6
     for cell in ("Natural compression, Table 9", "holds &lt;here&gt;", ">agrees<",
+                 ">agrees, by formula<",
                  "<b>does not agree</b>: another <code>unit</code>", "<b>not run</b>: no ImageNet",
                  "<b>not decided</b>: too few seeds",
                  '<a href="#a">a</a>'):  # fmt: skip
         assert cell in text, cell
     assert text.count('<tr class="lost">') == 1
+    assert text.count("not run") == 1
+
+
+def test_what_follows_from_formulas_is_not_counted() -> None:
+    assert "<b>1 of 2</b> claims of the papers" in rendered("a")
+    for name in ("nc-table1", "nc-table5", "nc-table8", "oc-upper-bounds"):
+        own = lab.find(name)
+        found = own.claims(own.compute(lab.Settings(quick=True), silent))
+        assert found, name
+        assert all(claim.by_formula for claim in found), name
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("lab/*.json")), ids=lambda path: path.stem)
+def test_no_verdict_says_a_word_twice(path: Path) -> None:
+    found = store.load(lab.find(path.stem), path.parent)
+    assert found is not None
+    for claim in found.experiment.claims(found.rows):
+        said = verdict(claim)
+        assert said.count("not run") + said.count("decided") <= 1, said
 
 
 def test_sections_name_what_there_is_once() -> None:
@@ -149,6 +178,35 @@ def test_what_is_recorded_is_shown(own: record.Recorded) -> None:
     root = ElementTree.fromstring(shown.picture)
     assert root.tag == f"{SVG}svg"
     assert not [own for own in root.iter() if own.get("href", "#").startswith("http")]
+
+
+@recorded
+def test_the_command_of_what_is_recorded_can_be_run(own: record.Recorded) -> None:
+    for part in own.command.split(" && "):
+        program, *words = part.removeprefix("sudo ").removeprefix("python ").split()
+        if program == "fewbits":
+            cli._parser().parse_args(cli.bench.with_suite(words))
+        else:
+            text = (RESULTS.parents[1] / program).read_text()
+            assert all(f'"{word}"' in text for word in words if word.startswith("--")), part
+
+
+def test_commands_repeat_as_often_as_their_files_say() -> None:
+    commands = {own.name: own.command for own in RECORDED}
+    bench, links = (record.read(RESULTS / f"{name}.json") for name in ("bench", "links"))
+    assert f"--repeats {bench['rounds']} " in commands["bench"]
+    parts = commands["links"].removeprefix("sudo fewbits ").split(" && sudo fewbits ")
+    said = {
+        (ranks, rate): options.repeats or 7
+        for options in (cli._parser().parse_args(part.split()) for part in parts)
+        for ranks in options.ranks
+        for rate in options.rate
+    }
+    rates = {1e8: "100Mbit", 1e9: "1Gbit", 1e10: "10Gbit", None: "none"}
+    assert said == {
+        (own["ranks"], rates[own["rate_bits_per_second"]]): own["repeats"]
+        for own in links["settings"]
+    }
 
 
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("lab/*.json")), ids=lambda path: path.stem)

@@ -28,6 +28,7 @@ def test_without_root_the_measurement_is_not_run_and_says_why(without_root) -> N
     for claim in EXPERIMENT.claims(without_root):
         assert claim.agrees is None or claim.where == "Figure 9"
         assert claim.why or claim.agrees
+    assert not EXPERIMENT.is_complete(without_root)
     EXPERIMENT.findings(without_root)
     EXPERIMENT.draw(without_root)
 
@@ -63,6 +64,7 @@ def test_headlines_are_decided_by_what_was_measured(without_root) -> None:
     rows += [measured("ResNet-110", 5.0, 3.0), measured("AlexNet", 70.0, 67.0)]
     resnet, alexnet, less, *others = EXPERIMENT.claims(rows)
     assert (resnet.claimed, resnet.agrees) == ("26 %", False)
+    assert [claim.by_formula for claim in (resnet, alexnet, less)] == [False, False, True]
     assert "measured 5.0 % of a step" in resnet.ours
     assert "computes for 90 %" in resnet.why
     assert (alexnet.claimed, alexnet.agrees, alexnet.why) == ("66 %", True, "")

@@ -48,7 +48,7 @@ def test_a_finished_result_is_not_computed_again(tmp_path: Path) -> None:
     assert (first.rows, first.made) == (again.rows, again.made)
     assert len(calls) == 1
     store.obtain(experiment, settings, tmp_path, force=True)
-    store.obtain(experiment, lab.Settings(seed=4), tmp_path)
+    store.obtain(experiment, lab.Settings(seed=4), tmp_path, force=True)
     store.obtain(replace(experiment, version=2), lab.Settings(seed=4), tmp_path)
     assert calls == [settings, settings, lab.Settings(seed=4), lab.Settings(seed=4)]
 
@@ -70,6 +70,21 @@ def test_a_damaged_result_is_computed_again(tmp_path: Path, damage: str) -> None
     assert not list(tmp_path.glob("*.tmp"))
 
 
+@pytest.mark.parametrize("wrong", [{"operator": 1}, {"ours": "2"}, {"size": [1.0]}, None])
+def test_rows_of_other_types_are_computed_again(
+    tmp_path: Path, wrong: dict[str, object] | None
+) -> None:
+    experiment = make([])
+    store.obtain(experiment, lab.Settings(), tmp_path)
+    path = tmp_path / "trial.json"
+    document = json.loads(path.read_text())
+    document["rows"] = [document["rows"][0] | wrong] if wrong else []
+    path.write_text(json.dumps(document))
+    with pytest.raises(SpecError, match=r"trial\.json is damaged"):
+        store.load(experiment, tmp_path)
+    assert store.obtain(experiment, lab.Settings(), tmp_path).fresh
+
+
 def test_a_result_says_when_where_and_how_it_was_made(tmp_path: Path) -> None:
     store.obtain(make([]), lab.Settings(), tmp_path)
     document = json.loads((tmp_path / "trial.json").read_text())
@@ -83,6 +98,13 @@ def test_a_result_of_another_version_is_named(tmp_path: Path) -> None:
     store.obtain(make([]), lab.Settings(), tmp_path)
     with pytest.raises(SpecError, match="is of version 1, trial of 2: 'fewbits lab run trial"):
         store.load(replace(make([]), version=2), tmp_path)
+
+
+def test_a_result_of_another_experiment_is_named(tmp_path: Path) -> None:
+    store.obtain(make([], "other"), lab.Settings(), tmp_path)
+    (tmp_path / "other.json").rename(tmp_path / "trial.json")
+    with pytest.raises(SpecError, match=r"is another experiment's, of 'other' and not of trial"):
+        store.load(make([]), tmp_path)
 
 
 def test_csv_has_all_digits_and_nothing_where_nothing_is(tmp_path: Path) -> None:
@@ -103,7 +125,31 @@ def test_a_result_does_not_name_the_folder_of_its_data(tmp_path: Path) -> None:
     assert "where" not in text
     assert json.loads(text)["head"]["settings"]["data"] is True
     assert not store.obtain(experiment, lab.Settings(data="/else"), tmp_path).fresh
-    assert store.obtain(experiment, lab.Settings(), tmp_path).fresh
+    assert store.obtain(experiment, lab.Settings(), tmp_path, force=True).fresh
+
+
+@pytest.mark.parametrize(
+    "other", [lab.Settings(seed=8), lab.Settings(quick=True), lab.Settings(data="/some/where")]
+)
+def test_a_result_of_other_settings_is_not_lost(tmp_path: Path, other: lab.Settings) -> None:
+    calls: list[lab.Settings] = []
+    experiment = make(calls)
+    store.obtain(experiment, lab.Settings(), tmp_path)
+    before = (tmp_path / "trial.json").read_bytes()
+    there = r"has trial with seed 7, full, without --data, and not with .*: --force replaces it"
+    with pytest.raises(SpecError, match=there):
+        store.obtain(experiment, other, tmp_path)
+    assert (tmp_path / "trial.json").read_bytes() == before
+    assert len(calls) == 1
+    assert store.obtain(experiment, other, tmp_path, force=True).fresh
+
+
+def test_what_was_not_run_is_not_finished(tmp_path: Path) -> None:
+    calls: list[lab.Settings] = []
+    lacking = replace(make(calls), is_complete=lambda rows: len(rows) > 2)
+    for settings in (lab.Settings(), lab.Settings(), lab.Settings(data="/some/where")):
+        assert store.obtain(lacking, settings, tmp_path).fresh
+    assert len(calls) == 3
 
 
 @pytest.mark.parametrize("package", ["matplotlib", "sklearn"])

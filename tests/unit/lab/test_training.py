@@ -115,6 +115,19 @@ def test_subsets_are_drawn_from_the_whole_file() -> None:
     assert loop.loaded("digits", 300, 100) is some
 
 
+@pytest.mark.parametrize("experiment", nc_training.EXPERIMENTS[1:], ids=lambda own: own.name)
+def test_training_without_its_data_is_not_finished(
+    tmp_path: Path, experiment: lab.Experiment[Row]
+) -> None:
+    """The data may come into the folder that `--data` named."""
+    settings = lab.Settings(quick=True, data=str(tmp_path))
+    first, again = (store.obtain(experiment, settings, tmp_path) for _ in range(2))
+    assert first.fresh
+    assert again.fresh
+    assert not experiment.is_complete(first.rows)
+    assert experiment.is_complete([replace(first.rows[0], status=RAN), *first.rows[1:]])
+
+
 def test_an_interrupted_experiment_goes_on_where_it_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,6 +69,7 @@ def experiment(task: Task, name: str, title: str, about: str) -> Experiment[Row]
         draw=curves.draw,
         findings=verdicts.findings,
         claims=verdicts.claims,
+        is_complete=lambda rows: any(row.ran for row in rows),
     )
 
 

@@ -60,11 +60,17 @@ def copy(source: Path, target: Path, names: Iterable[str]) -> None:
     """Put those of these files that are in `source` beside the page, as they are."""
     if not source.is_dir():
         raise SpecError(f"--recorded must be a folder, got {source}")
-    for name in dict.fromkeys(names):
-        if (source / name).is_file():
-            place = target / FOLDER / name
-            place.parent.mkdir(parents=True, exist_ok=True)
-            write(place, (source / name).read_text(encoding="utf-8"))
+    found = [name for name in dict.fromkeys(names) if (source / name).is_file()]
+    if not found:
+        raise SpecError(f"--recorded: {source} has no recorded results")
+    for name in found:
+        place = target / FOLDER / name
+        try:
+            text = (source / name).read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise SpecError(f"--recorded: {source / name} is not UTF-8 text") from error
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write(place, text)
 
 
 def read(path: Path) -> Document | None:

@@ -170,7 +170,7 @@ BENCH = Recorded(
     title="Speed of natural compression against memcpy and the float16 cast",
     about="Warm buffers, interleaved rounds. Kernels read the vector once; whole calls have the "
     "frame and its checksum.",
-    command="fewbits bench --json",
+    command="fewbits bench --repeats 15 --json",
     tables=lambda document: [against_memcpy(document)],
     draw=draw_bench,
     headline=headline,
@@ -181,7 +181,7 @@ CODING = Recorded(
     title="Entropy coding against zstd, lz4, blosc2's bitshuffle and constriction",
     about="Exponents after natural compression of recorded gradients and of Gaussian vectors, one "
     "thread, round trips checked.",
-    command="fewbits bench coding GRADIENTS-DIR --json",
+    command="fewbits bench coding --gradients GRADIENTS-DIR --json",
     tables=lambda document: [coders(document)],
     draw=draw_coding,
 )

@@ -236,13 +236,15 @@ def draw_sharded(document: Document) -> "Figure":
     return drawn
 
 
+_SCRIPT = "python benchmarks/accuracy.py"
+_BOTH = f"{_SCRIPT} --data digits --data MNIST-DIR"
 ACCURACY = Recorded(
     name="accuracy",
     file="accuracy.json",
     title="Accuracy with natural compression both ways",
     about="The same model from the same start on four ranks, plain and compressed, paired by seed; "
     "settings were fixed beforehand. `switch`: aggregators that can only add integers.",
-    command="python benchmarks/accuracy.py --data digits --data MNIST-DIR",
+    command=f"{_BOTH} && {_BOTH} --sizes && {_SCRIPT} --data MNIST-DIR --scheme switch --seeds 3",
     tables=lambda document: [accuracies(document)],
     draw=draw_accuracies,
     claims=accuracy_claims,

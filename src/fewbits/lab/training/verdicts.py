@@ -10,8 +10,8 @@ from fewbits.lab.training.rows import Row
 
 PAPER = "natural"
 _PROMISED = 32 / 9
-_UNDECIDED = "undecided: the interval reaches beyond {:g} point below, and does not exclude 0"
-_NEITHER = "undecided: 0 is in the interval; rounding is not what limits runs as short as these"
+_UNDECIDED = "the interval reaches beyond {:g} point below, and does not exclude 0"
+_NEITHER = "0 is in the interval; rounding is not what limits runs as short as these"
 _SHORT = "a few epochs of a part of the data, where noise has not averaged out"
 
 
