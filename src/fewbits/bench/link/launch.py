@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -145,11 +145,12 @@ def _check(ranks: Sequence[_Rank]) -> None:
 
 def _read(own: _Rank, events: "queue.SimpleQueue[tuple[int, Event]]") -> None:
     assert own.process.stdout is not None
-    for line in own.process.stdout:
-        try:
-            event = json.loads(line)
-        except ValueError:
-            continue  # not ours: some library's word on stdout
-        if isinstance(event, dict) and "event" in event:
-            own.contender = event.get("contender", own.contender)
-            events.put((own.number, event))
+    with suppress(ValueError):  # closed while it was read: a signal ended the measurement
+        for line in own.process.stdout:
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue  # not ours: some library's word on stdout
+            if isinstance(event, dict) and "event" in event:
+                own.contender = event.get("contender", own.contender)
+                events.put((own.number, event))
