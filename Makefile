@@ -3,17 +3,18 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
-NATIVE := $(wildcard native/*.cpp native/*.h)
+NATIVE := $(wildcard native/*.cpp native/*.h native/*/*.cpp native/*/*.h)
+FORMATTED := $(NATIVE) $(wildcard tests/native/*.cpp tests/fuzz/native/*.h tests/fuzz/native/*.cpp)
 
-.PHONY: all demo test check fix bench numbers docs golden soak clean
+.PHONY: all demo test check fix bench numbers report docs golden soak wheel clean
 .DEFAULT_GOAL := all
 
 all: $(STAMP)  ## set up .venv and build the native core
 
-$(STAMP): pyproject.toml constraints.txt CMakeLists.txt $(NATIVE)
+$(STAMP): pyproject.toml lab/pyproject.toml constraints.txt CMakeLists.txt $(NATIVE)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet -c constraints.txt pip scikit-build-core cmake ninja
-	$(BIN)/pip install --quiet -c constraints.txt --no-build-isolation -e '.[torch,flower,lab,dev]'
+	$(BIN)/pip install --quiet -c constraints.txt --no-build-isolation -e '.[torch,flower,dev]' -e lab
 	touch $@
 
 demo: $(STAMP)  ## the main job on its embedded default: train, once for each operator, and compare
@@ -26,22 +27,26 @@ check: $(STAMP)  ## everything that needs no running
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file tests/mypy.ini
 	$(BIN)/lint-imports
 	$(BIN)/codespell
-	$(BIN)/python -m benchmarks.rendered --check
-	$(BIN)/clang-format --dry-run --Werror native/*.h native/*.cpp tests/fuzz/native/*.h tests/fuzz/native/*.cpp
+	$(BIN)/python -m fewbits_lab.rendered --check
+	$(BIN)/clang-format --dry-run --Werror $(FORMATTED)
 	$(MAKE) docs
 
 fix: $(STAMP)  ## repair what can be repaired by machine
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/clang-format -i native/*.h native/*.cpp tests/fuzz/native/*.h tests/fuzz/native/*.cpp
+	$(BIN)/clang-format -i $(FORMATTED)
 
 bench: $(STAMP)  ## speeds on this machine
 	$(BIN)/fewbits bench
 
-numbers: $(STAMP)  ## write the measured numbers of README and docs from benchmarks/results
-	$(BIN)/python -m benchmarks.rendered --write
+numbers: $(STAMP)  ## write the measured numbers of README and docs from the laboratory's results
+	$(BIN)/python -m fewbits_lab.rendered --write
+
+report: $(STAMP)  ## the page of all recorded results, build/report/index.html
+	$(BIN)/fewbits-lab report build/report --recorded
 
 docs: $(STAMP)  ## HTML in docs/_build/html, warnings are errors
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
@@ -52,5 +57,8 @@ golden: $(STAMP)  ## write the golden frames that are missing; never overwrites
 soak: $(STAMP)  ## hours of patience: statistics, sanitizers, fuzzing, planted faults
 	$(BIN)/python tests/soak.py
 
+wheel: $(STAMP)  ## the wheels of the library and of the laboratory, in dist
+	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation -w dist . ./lab
+
 clean:  ## remove everything that make has made
-	rm -rf $(VENV) build docs/_build src/fewbits/*.so src/fewbits/*.dylib
+	rm -rf $(VENV) build dist docs/_build src/fewbits/*.so src/fewbits/*.dylib

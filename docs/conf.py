@@ -7,11 +7,11 @@ import numpy as np
 from sphinx.application import Sphinx
 
 import fewbits
-from fewbits.core.named import Named
+from fewbits.core.component import Component
 from fewbits.core.operator import Operator
 from fewbits.core.parameters import fields
-from fewbits.kernels.formats import BY_NAME, FORMATS
-from fewbits.registry import known, offered
+from fewbits.reference.formats import BY_NAME, FORMATS
+from fewbits.registry import catalogue, example_specs
 
 project = "fewbits"
 author = "The fewbits contributors"
@@ -67,9 +67,9 @@ Code {code}. {parameters}
 """
 
 
-def everything() -> dict[str, type[Named]]:
+def everything() -> dict[str, type[Component]]:
     """Operators and stages by name, in the order of their codes."""
-    found = {**known().by_name, **known().stages}
+    found = {**catalogue().by_name, **catalogue().stages}
     return dict(sorted(found.items(), key=lambda item: item[1].code))
 
 
@@ -87,7 +87,7 @@ def index() -> str:
     x = np.random.default_rng(SEED).standard_normal(DIMENSION, dtype=np.float32)
     rows = []
     for name, cls in everything().items():
-        for spec in offered(cls, DIMENSION):
+        for spec in example_specs(cls, DIMENSION):
             bits = 8 * len(fewbits.compress(x, spec, seed=SEED)) / DIMENSION
             link = f"[`{spec}`]({name}.md)".replace("|", "\\|")
             rows.append(f"| {link} | {promise(fewbits.operator(spec))} | {bits:.2f} | {cls.code} |")
@@ -95,7 +95,7 @@ def index() -> str:
     return INDEX.format(rows="\n".join(rows), pages=pages, dimension=DIMENSION)
 
 
-def page(cls: type[Named]) -> str:
+def page(cls: type[Component]) -> str:
     """An operator's module docstring, its parameters, and its guarantee for each dtype."""
     parameters = [
         f"Parameter {field.number} is `{field.name}`"
@@ -108,7 +108,7 @@ def page(cls: type[Named]) -> str:
         for field in fields(cls)
     ]
     guarantees = []
-    for spec in offered(cls, DIMENSION):
+    for spec in example_specs(cls, DIMENSION):
         for format in FORMATS:
             own = fewbits.operator(spec).guarantee(DIMENSION, format)
             ends = "all" if own.high == np.inf else f"{own.low:.4g} to {own.high:.4g}"

@@ -9,13 +9,13 @@ ESCAPE = 255
 
 
 def need(holds: object, message: str) -> None:
-    """The only way in which this program refuses."""
+    """Raise `ValueError` unless the condition holds."""
     if not holds:
         raise ValueError(message)
 
 
 class Bytes:
-    """What is left of a block."""
+    """The bytes of a block that have not been read yet."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0

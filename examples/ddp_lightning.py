@@ -33,21 +33,21 @@ class Regression(lightning.LightningModule):
 
 
 class Compress(lightning.Callback):
-    """Compressed gradients, both ways."""
+    """Compresses gradients in both directions."""
 
     def on_train_start(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
         """Attach to the wrapped model, on every rank."""
         self.compression = fewbits.ddp.attach(trainer.strategy.model, "natural")
 
     def on_train_end(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
-        """Say what it did."""
+        """Print the report on rank 0."""
         if trainer.is_global_zero:
             print(self.compression.report())
         self.compression.close()
 
 
 def main() -> None:
-    """Two processes on this machine, gradients compressed both ways."""
+    """Train with two processes on this machine."""
     torch.manual_seed(0)
     x = torch.randn(1024, 64)
     data = torch.utils.data.TensorDataset(x, x[:, :8].sum(dim=1, keepdim=True))

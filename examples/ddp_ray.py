@@ -17,7 +17,7 @@ import fewbits.ddp
 
 
 def train() -> None:
-    """What each worker does: fit a small network to a made-up function on its own data."""
+    """Fit a small network to a made-up function; each worker has its own data."""
     torch.manual_seed(0)
     net = torch.nn.Sequential(
         torch.nn.Linear(64, 512), torch.nn.Tanh(), torch.nn.Linear(512, 64), torch.nn.Tanh(),
@@ -45,7 +45,7 @@ def train() -> None:
 
 
 def main() -> None:
-    """Two workers on this machine, gradients compressed both ways."""
+    """Train with two workers on this machine."""
     ray.init(num_cpus=2, include_dashboard=False, _node_ip_address="127.0.0.1")
     with tempfile.TemporaryDirectory() as folder:
         trainer = TorchTrainer(

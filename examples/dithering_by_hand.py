@@ -1,6 +1,6 @@
 """Signs and dithering by hand: sections 5.4 to 5.6 of docs/format.md, for decode_by_hand.py.
 
-It shares no code with the library. Anything but what encoders write raises `ValueError`.
+It shares no code with the library. Sections that no encoder writes raise `ValueError`.
 """
 
 import math

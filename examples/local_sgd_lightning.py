@@ -34,10 +34,10 @@ class Regression(lightning.LightningModule):
 
 
 class Rounds(lightning.Callback):
-    """Eight steps alone, then an exchange."""
+    """Exchanges changes after every eight steps."""
 
     def on_train_start(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
-        """All ranks begin with rank 0's parameters."""
+        """Attach; all ranks begin with rank 0's parameters."""
         self.outer = fewbits.localsgd.attach(
             module, "natural:coder=rans", local_steps=8, outer="nesterov"
         )
@@ -47,7 +47,7 @@ class Rounds(lightning.Callback):
         self.outer.step()
 
     def on_train_end(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
-        """The last round may have been cut short."""
+        """Exchange once more, because the last round may have been cut short."""
         self.outer.sync()
         total = sum(own.double().sum().item() for own in module.parameters())
         print(f"rank {dist.get_rank()}: the parameters add up to {total!r}")
@@ -64,12 +64,12 @@ class Alone(LightningEnvironment):
         self.set_world_size(1)
 
     def world_size(self) -> int:
-        """One, as far as Lightning is concerned."""
+        """Tell Lightning that there is one process."""
         return 1
 
 
 def main() -> None:
-    """Every rank has its own data."""
+    """Train on every rank's own data."""
     dist.init_process_group("gloo")
     own = torch.Generator().manual_seed(dist.get_rank())
     x = torch.randn(2048, 64, generator=own)

@@ -1,8 +1,8 @@
 """Section 5.9 of docs/format.md: stages, which come before an operator.
 
-A function of `STAGES` reads a stage's parameters for `d` values. It gives the stage's spec, how
-values are joined with what the stage has sent, the number of its sections, and how many values it
-hands on.
+A function of `STAGES` reads a stage's parameters for `d` values. It returns the stage's spec, a
+function that joins values with the stage's sections, the number of its sections, and how many
+values it hands on.
 """
 
 import math
@@ -72,7 +72,7 @@ def read_gaps(data: bytes, d: int, n: int) -> list[int]:
 
 
 def write_gaps(gaps: list[int], d: int) -> bytes:
-    """The reverse: the shortest number in the interval, as bytes."""
+    """The bytes of the gaps: the shortest number in the range coder's interval."""
     low, span, size = 0, 2**64 - 1, 8
     for gap in gaps:
         own = chances(d, len(gaps))

@@ -6,7 +6,7 @@
 #endif
 
 #include "crc.h"
-#include "kernels.h"
+#include "portable/portable.h"
 
 using namespace fewbits;
 
@@ -14,7 +14,7 @@ extern "C" {
 
 uint32_t fewbits_abi(void) { return FEWBITS_ABI; }
 
-int fewbits_crc32c_is_hardware(void) { return kernels().crc32c != scalar_kernels.crc32c; }
+int fewbits_crc32c_is_hardware(void) { return kernels().common.crc32c != portable_common.crc32c; }
 
 void fewbits_advise_huge([[maybe_unused]] void *data, [[maybe_unused]] size_t size) {
 #if defined(__linux__)
@@ -29,7 +29,7 @@ void fewbits_advise_huge([[maybe_unused]] void *data, [[maybe_unused]] size_t si
 }
 
 uint32_t fewbits_crc32c(uint32_t crc, const uint8_t *data, size_t size) {
-    return kernels().crc32c(crc, {data, size});
+    return kernels().common.crc32c(crc, {data, size});
 }
 
 uint32_t fewbits_crc32c_combine(uint32_t crc_a, uint32_t crc_b, uint64_t size_b) {
@@ -37,7 +37,7 @@ uint32_t fewbits_crc32c_combine(uint32_t crc_a, uint32_t crc_b, uint64_t size_b)
 }
 
 int fewbits_words(const uint32_t key[4], uint64_t first, uint32_t *out, size_t count) {
-    kernels().words({{key[0], key[1], key[2], key[3]}, first}, {out, count});
+    kernels().common.words({{key[0], key[1], key[2], key[3]}, first}, {out, count});
     return FEWBITS_OK;
 }
 
@@ -48,7 +48,7 @@ int fewbits_pack(const uint16_t *codes, size_t count, int width, uint8_t *packed
     if (count > SIZE_MAX / 16 || size != packed_size(count, width)) {
         return FEWBITS_BAD_SIZE;
     }
-    kernels().pack({codes, count}, width, {packed, size});
+    kernels().common.pack({codes, count}, width, {packed, size});
     return FEWBITS_OK;
 }
 
@@ -60,6 +60,6 @@ int fewbits_unpack(const uint8_t *packed, size_t size, int width, uint32_t bound
     if (count > SIZE_MAX / 16 || size != packed_size(count, width)) {
         return FEWBITS_BAD_SIZE;
     }
-    return kernels().unpack({packed, size}, width, bound, {codes, count});
+    return kernels().common.unpack({packed, size}, width, bound, {codes, count});
 }
 }

@@ -1,5 +1,5 @@
-// Reads blocks of codes from any bytes at all. Scalar and vector tables refuse the same bytes with
-// the same error.
+// Reads blocks of codes: any bytes give codes below the bound or an error. All tables refuse the
+// same bytes with the same error.
 #include <algorithm>
 #include <bit>
 #include <numeric>
@@ -88,7 +88,7 @@ fewbits_status read_raw(const CodedShape &shape, ConstBytes &data, const CodesOu
     data = data.subspan(size);
     if (shape.wide()) {
         const auto status =
-            kernels().unpack(packed, shape.width(), shape.bound, {codes.words, codes.count});
+            kernels().common.unpack(packed, shape.width(), shape.bound, {codes.words, codes.count});
         for (size_t i = 0; i < codes.count; ++i) {
             codes.bytes[i] = codes.words[i] != 0;
         }
@@ -145,7 +145,8 @@ fewbits_status read_escapes(const CodedShape &shape, ConstBytes &data, uint32_t 
         return FEWBITS_CODED_SHORT;
     }
     const std::span<uint16_t> waiting = {codes.words + codes.count - escapes, escapes};
-    const auto status = kernels().unpack(data.first(size), shape.width(), shape.bound, waiting);
+    const auto status =
+        kernels().common.unpack(data.first(size), shape.width(), shape.bound, waiting);
     if (status != FEWBITS_OK) {
         return status;
     }
@@ -199,7 +200,7 @@ fewbits_status read_rans(const CodedShape &shape, ConstBytes &data, size_t lanes
         return FEWBITS_CODED_STATE;
     }
     const uint8_t *const end =
-        kernels().rans_decode(data, table, {states, lanes}, {codes.bytes, codes.count});
+        kernels().coder.decode(data, table, {states, lanes}, {codes.bytes, codes.count});
     if (end == nullptr) {
         return FEWBITS_CODED_SHORT;
     }
@@ -214,7 +215,7 @@ fewbits_status read_rans(const CodedShape &shape, ConstBytes &data, size_t lanes
 fewbits_status read_signs(ConstBytes data, const CodesOut &codes) {
     uint8_t mask[kCodedBlock / 8];
     const size_t plane_size = packed_size(codes.count, 1);
-    const size_t nonzero = kernels().nonzero({codes.bytes, codes.count}, {mask, plane_size});
+    const size_t nonzero = kernels().coder.nonzero({codes.bytes, codes.count}, {mask, plane_size});
     const size_t size = packed_size(nonzero, 1);
     if (data.size() != size) {
         return data.size() < size ? FEWBITS_CODED_SHORT : FEWBITS_CODED_LONG;
@@ -223,13 +224,14 @@ fewbits_status read_signs(ConstBytes data, const CodesOut &codes) {
         return FEWBITS_BAD_PADDING;
     }
     if (nonzero < codes.count) {
-        kernels().spread_bits(data, {mask, plane_size}, {codes.signs, plane_size});
+        kernels().coder.spread_bits(data, {mask, plane_size}, {codes.signs, plane_size});
     } else {
         std::memcpy(codes.signs, data.data(), size);
     }
     return FEWBITS_OK;
 }
 
+// A block that is not sparse, without its signs.
 fewbits_status read_alike(const CodedShape &shape, ConstBytes &data, const CodesOut &codes) {
     if (data.empty()) {
         return FEWBITS_CODED_SHORT;
@@ -244,10 +246,8 @@ fewbits_status read_alike(const CodedShape &shape, ConstBytes &data, const Codes
                                : read_rans(shape, data, size_t{4} << (kind - kRans), codes);
 }
 
-fewbits_status read_sparse(const CodedShape &shape, ConstBytes &data, const CodesOut &codes) {
-    if (shape.wide()) {
-        return FEWBITS_CODED_KIND;
-    }
+// The mask of a sparse block's codes that are not 0: a block of bytes with its length before it.
+fewbits_status read_mask(ConstBytes &data, size_t count, uint8_t *bits) {
     uint32_t length = 0;
     if (data.size() < kLengthSize) {
         return FEWBITS_CODED_SHORT;
@@ -259,18 +259,28 @@ fewbits_status read_sparse(const CodedShape &shape, ConstBytes &data, const Code
     }
     ConstBytes block = data.first(length);
     data = data.subspan(length);
-    uint8_t bits[kMostPlane];
-    const size_t plane_size = packed_size(codes.count, 1);
-    auto status = read_alike({plane_size, 256, false}, block, {plane_size, bits, nullptr, nullptr});
+    const size_t size = packed_size(count, 1);
+    const auto status = read_alike({size, 256, false}, block, {size, bits, nullptr, nullptr});
     if (status != FEWBITS_OK) {
         return status;
     }
     if (!block.empty()) {
         return FEWBITS_CODED_LONG;
     }
-    if (codes.count % 8 != 0 && bits[plane_size - 1] >> (codes.count % 8) != 0) {
-        return FEWBITS_BAD_PADDING;
+    const bool padded = count % 8 != 0 && bits[size - 1] >> (count % 8) != 0;
+    return padded ? FEWBITS_BAD_PADDING : FEWBITS_OK;
+}
+
+fewbits_status read_sparse(const CodedShape &shape, ConstBytes &data, const CodesOut &codes) {
+    if (shape.wide()) {
+        return FEWBITS_CODED_KIND;
     }
+    uint8_t bits[kMostPlane];
+    auto status = read_mask(data, codes.count, bits);
+    if (status != FEWBITS_OK) {
+        return status;
+    }
+    const size_t plane_size = packed_size(codes.count, 1);
     const size_t nonzero =
         std::accumulate(bits, bits + plane_size, size_t{0}, [](size_t sum, uint8_t byte) {
             return sum + static_cast<size_t>(std::popcount(byte));
@@ -286,8 +296,8 @@ fewbits_status read_sparse(const CodedShape &shape, ConstBytes &data, const Code
         }
     }
     std::memset(dense + nonzero, 0, kSlack); // read, never used
-    kernels().spread_bytes({dense, nonzero + kSlack}, {bits, plane_size},
-                           {codes.bytes, codes.count});
+    kernels().coder.spread_bytes({dense, nonzero + kSlack}, {bits, plane_size},
+                                 {codes.bytes, codes.count});
     return FEWBITS_OK;
 }
 

@@ -1,5 +1,5 @@
-// Writes blocks of codes: the choice of each block's kind and table. Integers only: every writer
-// finds the same. The loops over symbols are kernels.
+// Writes blocks of codes: the choice of each block's kind and table. The choice is made in integers
+// only, so that every machine writes the same bytes. The loops over symbols are kernels.
 #include <algorithm>
 #include <numeric>
 
@@ -41,7 +41,7 @@ class BitWriter {
 using Frequencies = uint16_t[256];
 
 // Frequencies that add up to 4096, at least 1 for each symbol that occurs, of which there are two
-// or more. Integers only: every writer finds the same.
+// or more.
 void normalise(const Histogram &histogram, size_t count, Frequencies &frequencies) {
     uint32_t sum = 0;
     for (size_t symbol = 0; symbol < 256; ++symbol) {
@@ -142,13 +142,35 @@ uint8_t *write_raw(const CodedShape &shape, const CodesIn &codes, uint8_t *to) {
     return bits.end();
 }
 
+RansEncodeTable encode_table(const Frequencies &frequencies) {
+    RansEncodeTable table;
+    for (uint32_t symbol = 0, first = 0; symbol < 256; ++symbol) {
+        if (frequencies[symbol] > 0) {
+            table.set(static_cast<uint8_t>(symbol), frequencies[symbol], first);
+            first += frequencies[symbol];
+        }
+    }
+    return table;
+}
+
+// The codes that have no symbol of their own.
+uint8_t *write_escapes(const CodedShape &shape, const CodesIn &codes, ConstBytes symbols,
+                       uint8_t *to) {
+    BitWriter bits(to);
+    for (size_t i = 0; i < codes.count; ++i) {
+        if (symbols[i] == kEscape) {
+            bits.put(codes.words[i], shape.width());
+        }
+    }
+    return bits.end();
+}
+
 // The rANS body and its kind, or null where it is not smaller than the raw body. `symbols` are
 // those of the codes.
 uint8_t *write_rans(const CodedShape &shape, const CodesIn &codes, ConstBytes symbols,
                     uint32_t base, uint8_t *kind_byte) {
-    const size_t raw = packed_size(codes.count, shape.width());
     Histogram histogram = {};
-    kernels().count_symbols(symbols, histogram);
+    kernels().coder.count_symbols(symbols, histogram);
     Frequencies frequencies;
     normalise(histogram, codes.count, frequencies);
     uint8_t head[2 + kLargestTable];
@@ -165,23 +187,18 @@ uint8_t *write_rans(const CodedShape &shape, const CodesIn &codes, ConstBytes sy
         lanes_kind(codes.count, codes.count - *std::max_element(histogram, histogram + 256));
     const size_t lanes = size_t{4} << kind;
     const size_t fixed = head_size + 4 * lanes + escapes;
+    const size_t raw = packed_size(codes.count, shape.width());
     if (fixed >= raw) {
         return nullptr;
     }
-    RansEncodeTable table;
-    for (uint32_t symbol = 0, first = 0; symbol < 256; ++symbol) {
-        if (frequencies[symbol] > 0) {
-            table.set(static_cast<uint8_t>(symbol), frequencies[symbol], first);
-            first += frequencies[symbol];
-        }
-    }
+    const RansEncodeTable table = encode_table(frequencies);
     uint32_t states[kMaxLanes];
     std::fill_n(states, lanes, kRansLow);
     // The words may take what keeps the body one byte smaller than the raw one. They are written
     // downwards from there and then moved to their place.
     uint8_t *const body = kind_byte + 1;
     const Bytes room = {body + head_size + 4 * lanes, raw - 1 - fixed};
-    uint8_t *const words = kernels().rans_encode(symbols, table, {states, lanes}, room);
+    uint8_t *const words = kernels().coder.encode(symbols, table, {states, lanes}, room);
     if (words == nullptr) {
         return nullptr;
     }
@@ -190,13 +207,8 @@ uint8_t *write_rans(const CodedShape &shape, const CodesIn &codes, ConstBytes sy
     *kind_byte = static_cast<uint8_t>(kRans + kind);
     std::memcpy(body, head, head_size);
     std::memcpy(body + head_size, states, 4 * lanes);
-    BitWriter bits(room.data() + words_size);
-    for (size_t i = 0; escapes > 0 && i < codes.count; ++i) {
-        if (symbols[i] == kEscape) {
-            bits.put(codes.words[i], shape.width());
-        }
-    }
-    return bits.end();
+    uint8_t *const end = room.data() + words_size;
+    return escapes > 0 ? write_escapes(shape, codes, symbols, end) : end;
 }
 
 // The symbols of wide codes; returns the base that they are relative to.
@@ -216,7 +228,7 @@ struct Mask {
     uint8_t bits[kMostPlane];
 
     explicit Mask(ConstBytes symbols)
-        : nonzero(kernels().nonzero(symbols, {bits, packed_size(symbols.size(), 1)})) {}
+        : nonzero(kernels().coder.nonzero(symbols, {bits, packed_size(symbols.size(), 1)})) {}
 };
 
 // The signs of the codes that are not 0.
@@ -224,7 +236,7 @@ uint8_t *write_signs(size_t count, const Mask &mask, const uint8_t *signs, uint8
     const size_t plane_size = packed_size(count, 1);
     const size_t size = packed_size(mask.nonzero, 1);
     if (mask.nonzero < count) {
-        kernels().join_bits({signs, plane_size}, {mask.bits, plane_size}, {to, size});
+        kernels().coder.join_bits({signs, plane_size}, {mask.bits, plane_size}, {to, size});
     } else {
         std::memcpy(to, signs, size);
         to[size - 1] = static_cast<uint8_t>(to[size - 1] & mask.bits[size - 1]); // no bits beyond
@@ -232,7 +244,7 @@ uint8_t *write_signs(size_t count, const Mask &mask, const uint8_t *signs, uint8
     return to + size;
 }
 
-// Kind and body of a block in the best of the ways that take all codes alike. A block of words
+// Kind and body of a block that is not sparse, in the smallest of its forms. A block of words
 // leaves its symbols in `scratch`.
 uint8_t *write_alike(const CodedShape &shape, const CodesIn &codes, uint8_t *scratch, uint8_t *to) {
     const bool words = in_words(shape, codes);
@@ -270,8 +282,8 @@ uint8_t *write_sparse(const CodedShape &shape, const CodesIn &codes, const Mask 
     const auto length = static_cast<uint32_t>(end - start);
     std::memcpy(to + 1, &length, kLengthSize);
     uint8_t dense[kCodedBlock + kSlack];
-    kernels().join_bytes({codes.bytes, codes.count}, {mask.bits, plane_size},
-                         {dense, mask.nonzero + kSlack});
+    kernels().coder.join_bytes({codes.bytes, codes.count}, {mask.bits, plane_size},
+                               {dense, mask.nonzero + kSlack});
     return write_alike(shape, {mask.nonzero, dense, nullptr, nullptr}, nullptr, end);
 }
 

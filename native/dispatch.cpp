@@ -1,7 +1,10 @@
-// Picks the table of kernels once, at load. FEWBITS_SIMD=scalar forces the portable one.
+// The tables of kernels that this library has, and which one is in use.
+#include <array>
 #include <atomic>
+#include <bit>
 #include <cstdlib>
-#include <cstring>
+#include <iterator>
+#include <string_view>
 
 #include "kernels.h"
 
@@ -12,35 +15,112 @@
 namespace fewbits {
 namespace {
 
-bool find_avx2() {
+bool always() { return true; }
+
+bool has_avx2() {
 #if defined(__x86_64__) || defined(__i386__)
-    // No compiler names F16C alike, so its bit is read; every other feature comes with AVX2.
+    // Compilers differ in their name for F16C, so its bit is read. Every other feature that the
+    // files use comes with AVX2.
     unsigned a = 0;
     unsigned b = 0;
     unsigned features = 0;
     unsigned d = 0;
-    return avx2_kernels != nullptr && __builtin_cpu_supports("avx2") &&
-           __builtin_cpu_supports("bmi2") && __get_cpuid(1, &a, &b, &features, &d) != 0 &&
-           (features & bit_F16C) != 0;
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") &&
+           __get_cpuid(1, &a, &b, &features, &d) != 0 && (features & bit_F16C) != 0;
 #else
     return false;
 #endif
 }
 
-// Asked once: a virtual machine may leave the processor's answer to its host, which takes long.
-bool has_avx2() {
-    static const bool found = find_avx2();
-    return found;
+struct Entry {
+    const char *name;
+    const Table *table; // null where the compiler could not make it
+    bool (*runs)();     // whether this processor can run it
+};
+
+// The portable table is first, and later ones are preferred.
+const Entry entries[] = {
+    {"portable", &portable_table, always},
+    {"avx2", avx2_table, has_avx2},
+};
+constexpr int kTables = static_cast<int>(std::size(entries));
+
+// The entries of `own`, and those of the portable group where it has none.
+template <class Group> Group filled(const Group *own, const Group *portable) {
+    using Entries = std::array<void (*)(), sizeof(Group) / sizeof(void (*)())>;
+    static_assert(sizeof(Entries) == sizeof(Group), "a group holds function pointers only");
+    auto kernels = std::bit_cast<Entries>(*portable);
+    if (own != nullptr) {
+        const auto given = std::bit_cast<Entries>(*own);
+        for (size_t i = 0; i < kernels.size(); ++i) {
+            kernels[i] = given[i] != nullptr ? given[i] : kernels[i];
+        }
+    }
+    return std::bit_cast<Group>(kernels);
 }
 
-const Kernels *choose() {
-    const char *wish = std::getenv("FEWBITS_SIMD");
-    const bool scalar = wish != nullptr && std::strcmp(wish, "scalar") == 0;
-    return !scalar && has_avx2() ? avx2_kernels : &scalar_kernels;
+Kernels filled(const Table &own) {
+    const auto group = [&](auto slot) { return filled(own.*slot, portable_table.*slot); };
+    return {
+        .common = group(&Table::common),
+        .casts = group(&Table::casts),
+        .natural_float32 = group(&Table::natural_float32),
+        .natural_float64 = group(&Table::natural_float64),
+        .natural_float16 = group(&Table::natural_float16),
+        .natural_bfloat16 = group(&Table::natural_bfloat16),
+        .coder = group(&Table::coder),
+        .stages = group(&Table::stages),
+        .dithering = group(&Table::dithering),
+        .steps = group(&Table::steps),
+        .spherical = group(&Table::spherical),
+        .switching = group(&Table::switching),
+    };
 }
+
+// Made once, at load. The processor is asked here only: a virtual machine may leave the answer to
+// its host, which takes long.
+class Registry {
+  public:
+    Registry() {
+        for (int i = 0; i < kTables; ++i) {
+            usable_[i] = entries[i].table != nullptr && entries[i].runs();
+            if (usable_[i]) {
+                kernels_[i] = filled(*entries[i].table);
+            }
+        }
+    }
+
+    // Null for a number that names no table, or one that this processor cannot run.
+    const Kernels *usable(int simd) const {
+        return simd >= 0 && simd < kTables && usable_[simd] ? &kernels_[simd] : nullptr;
+    }
+    int number(const Kernels &kernels) const { return static_cast<int>(&kernels - kernels_); }
+
+    // The table that FEWBITS_SIMD names, if it can be used; else the best one.
+    const Kernels *choose() const {
+        const char *const given = std::getenv("FEWBITS_SIMD");
+        const std::string_view wish = given == nullptr ? "" : given;
+        const Kernels *best = nullptr;
+        for (int i = 0; i < kTables; ++i) {
+            if (usable_[i]) {
+                best = &kernels_[i];
+                if (wish == entries[i].name || (i == 0 && wish == "scalar")) { // its old name
+                    return best;
+                }
+            }
+        }
+        return best;
+    }
+
+  private:
+    bool usable_[kTables] = {};
+    Kernels kernels_[kTables] = {};
+};
+
+const Registry registry;
 
 // Atomic because tests and benchmarks may switch tables while other threads compress.
-std::atomic<const Kernels *> active{choose()};
+std::atomic<const Kernels *> active{registry.choose()};
 
 } // namespace
 
@@ -48,21 +128,22 @@ const Kernels &kernels() { return *active.load(std::memory_order_relaxed); }
 
 } // namespace fewbits
 
+using namespace fewbits;
+
 extern "C" {
 
-int fewbits_simd(void) {
-    return &fewbits::kernels() == &fewbits::scalar_kernels ? FEWBITS_SIMD_SCALAR
-                                                           : FEWBITS_SIMD_AVX2;
+int fewbits_simd(void) { return registry.number(kernels()); }
+
+const char *fewbits_simd_name(int simd) {
+    return simd >= 0 && simd < kTables ? entries[simd].name : nullptr;
 }
 
 int fewbits_use_simd(int simd) {
-    if (simd == FEWBITS_SIMD_SCALAR) {
-        fewbits::active = &fewbits::scalar_kernels;
-    } else if (simd == FEWBITS_SIMD_AVX2 && fewbits::has_avx2()) {
-        fewbits::active = fewbits::avx2_kernels;
-    } else {
+    const Kernels *const wanted = registry.usable(simd);
+    if (wanted == nullptr) {
         return FEWBITS_BAD_ARGUMENT;
     }
+    active = wanted;
     return FEWBITS_OK;
 }
 }

@@ -1,6 +1,5 @@
-// Dithering: norms of pieces of a vector and rounding to levels, as
-// src/fewbits/kernels/dithering.py specifies them, for float32. Here the portable kernels and the C
-// interface.
+// The C interface and the rows of dithering: norms of pieces of a vector and rounding to levels,
+// for float32, as src/fewbits/reference/dithering.py specifies them.
 #include "dithering.h"
 
 #include <algorithm>
@@ -9,46 +8,14 @@
 #include <limits>
 
 #include "fewbits.h"
-#include "random.h"
+#include "rows.h"
 
 namespace fewbits {
 namespace {
 
-constexpr size_t kPiece = 4096; // elements whose codes are packed at once
-
-struct Rounded {
-    uint32_t lower;
-    uint32_t chance; // of 2^31
-};
-
-Rounded natural_level(float y, const DitherShape &shape) {
-    if (y < shape.lowest()) {
-        const float share = y * shape.inverse_lowest();
-        return {0, static_cast<uint32_t>(share * 2147483648.0f)};
-    }
-    const auto bits = std::bit_cast<uint32_t>(y);
-    return {(bits >> 23) + shape.levels - 127, (bits & 0x7FFFFFu) << 8};
-}
-
-Rounded uniform_level(float y, const DitherShape &shape) {
-    const float place = y * static_cast<float>(shape.levels);
-    const float lower = std::floor(place);
-    return {static_cast<uint32_t>(lower), static_cast<uint32_t>((place - lower) * 2147483648.0f)};
-}
-
-uint16_t code_of(uint32_t bits, float divisor, uint32_t word, const DitherShape &shape,
-                 fewbits_tally &tally) {
-    const uint32_t magnitude = bits & ~Float32::sign;
-    if (magnitude >= Float32::infinity) {
-        ++tally.nonfinite;
-        return static_cast<uint16_t>(2 * shape.levels + 1);
-    }
-    const float y = std::min(std::bit_cast<float>(magnitude) / divisor, 1.0f);
-    const Rounded rounded = shape.natural ? natural_level(y, shape) : uniform_level(y, shape);
-    const uint32_t level = rounded.lower + ((word >> 1) < rounded.chance);
-    const bool negative = (bits & Float32::sign) != 0 && level != 0;
-    return static_cast<uint16_t>(negative ? level + shape.levels : level);
-}
+constexpr size_t kPiece = 4096;                 // elements whose codes are unpacked at once
+constexpr size_t kSummationBlock = 1 << 16;     // elements whose sum is finished first
+constexpr size_t kLargestDitherBlock = 1 << 16; // elements that share a scale, if not all do
 
 // How many pieces of `size` elements there are; the sum of both numbers may not fit.
 size_t pieces_of(size_t total, size_t size) { return total / size + (total % size != 0); }
@@ -59,7 +26,7 @@ bool without_levels(std::span<const uint16_t> codes, size_t last) {
                        [&](uint16_t code) { return code == 0 || code == last; });
 }
 
-// In 16 bits, which is as wide as a piece is long: so the compiler makes vectors of it.
+// A 16-bit counter is enough for a piece and as wide as a code, so the compiler uses vectors.
 uint16_t occurrences(std::span<const uint16_t> codes, uint16_t wanted) {
     static_assert(kPiece < 1 << 16);
     uint16_t found = 0;
@@ -80,7 +47,7 @@ void add_to(Out<float> totals, In<float> terms) {
     }
 }
 
-// [start, start + count) of the pieces of `size` elements that share a scale.
+// Calls `use(start, count, number)` for each block of `size` elements; the last may be shorter.
 template <class Use> void each_block(size_t total, size_t size, Use use) {
     for (size_t start = 0, block = 0; start < total; start += size, ++block) {
         use(start, std::min(size, total - start), block);
@@ -88,41 +55,6 @@ template <class Use> void each_block(size_t total, size_t size, Use use) {
 }
 
 } // namespace
-
-void norm_terms_scalar(In<uint32_t> values, fewbits_norm norm, double &sum, uint32_t &largest) {
-    double lanes[kNormLanes] = {};
-    largest = 0;
-    for (size_t i = 0; i < values.size(); ++i) {
-        uint32_t magnitude = values[i] & ~Float32::sign;
-        magnitude = magnitude >= Float32::infinity ? 0 : magnitude;
-        largest = std::max(largest, magnitude);
-        const double value = std::bit_cast<float>(magnitude);
-        lanes[i % kNormLanes] += norm == FEWBITS_NORM_2 ? value * value : value;
-    }
-    for (size_t half = kNormLanes / 2; half > 0; half /= 2) {
-        for (size_t i = 0; i < half; ++i) {
-            lanes[i] += lanes[i + half];
-        }
-    }
-    sum = lanes[0];
-}
-
-void dither_scalar(In<uint32_t> values, const Stream &stream, float scale, const DitherShape &shape,
-                   Bytes packed, fewbits_tally &tally) {
-    const float divisor = scale > 0.0f ? scale : 1.0f; // all magnitudes are 0 then
-    const int width = shape.width();
-    for (size_t start = 0; start < values.size(); start += kPiece) {
-        const size_t count = std::min(kPiece, values.size() - start);
-        uint16_t codes[kPiece];
-        uint32_t words[kPiece];
-        scalar_kernels.words(stream.from(start), {words, count});
-        for (size_t i = 0; i < count; ++i) {
-            codes[i] = code_of(values[start + i], divisor, words[i], shape, tally);
-        }
-        scalar_kernels.pack({codes, count}, width,
-                            packed.subspan(packed_size(start, width), packed_size(count, width)));
-    }
-}
 
 DitherRatios::DitherRatios(const DitherShape &shape) : count(2 * shape.levels + 2) {
     for (uint32_t level = 1; level <= shape.levels; ++level) {
@@ -136,26 +68,120 @@ DitherRatios::DitherRatios(const DitherShape &shape) : count(2 * shape.levels + 
     of[count - 1] = std::numeric_limits<double>::quiet_NaN();
 }
 
-// A product in float64, rounded to float32. Powers of two are exact in float64.
-void undither_scalar(std::span<const uint16_t> codes, float scale, const DitherRatios &ratios,
-                     Out<uint32_t> values) {
-    const double unit = scale;
-    const auto value = [&](size_t code) {
-        return std::bit_cast<uint32_t>(static_cast<float>(unit * ratios.of[code]));
-    };
-    if (codes.size() < ratios.count) { // a table would be longer than what it is for
-        for (size_t i = 0; i < codes.size(); ++i) {
-            values[i] = value(codes[i]);
+namespace {
+
+// Codes to values, or added to them. Of several reasons to refuse them the one with the lowest
+// number counts: padding, then a code beyond the bound, then a level above 0 in a block whose scale
+// is 0.
+int undither(ConstBytes section, const DitherShape &shape, size_t block_size, In<float> scales,
+             Out<uint32_t> values, bool add, fewbits_tally &tally) {
+    const int width = shape.width();
+    if (!ends_with_zeros(section, values.size(), width)) {
+        return FEWBITS_BAD_PADDING;
+    }
+    const DitherRatios ratios(shape);
+    int status = FEWBITS_OK;
+    for (size_t start = 0; start < values.size(); start += kPiece) {
+        uint16_t room[kPiece];
+        const std::span<uint16_t> codes = {room, std::min(kPiece, values.size() - start)};
+        const int read = kernels().common.unpack(
+            section.subspan(packed_size(start, width), packed_size(codes.size(), width)), width,
+            static_cast<uint32_t>(ratios.count), codes);
+        if (read != FEWBITS_OK) {
+            return read;
         }
-        return;
+        uint32_t terms[kPiece];
+        const auto there = values.subspan(start, codes.size());
+        const auto own = add ? output<uint32_t>(terms, codes.size()) : there;
+        const auto first = scales.subspan(start / block_size);
+        each_block(codes.size(), block_size, [&](size_t at, size_t size, size_t block) {
+            const auto part = codes.subspan(at, size);
+            if (first[block] == 0.0f && !without_levels(part, ratios.count - 1)) {
+                status = FEWBITS_BAD_LEVEL;
+            }
+            kernels().dithering.undither(part, first[block], ratios, own.subspan(at, size));
+        });
+        tally.nonfinite += occurrences(codes, static_cast<uint16_t>(ratios.count - 1));
+        if (add) {
+            add_to(output<float>(there.data(), codes.size()), input<float>(terms, codes.size()));
+        }
     }
-    uint32_t table[std::size(ratios.of)];
-    for (size_t code = 0; code < ratios.count; ++code) {
-        table[code] = value(code);
+    return status;
+}
+
+void dither(In<uint32_t> values, const Stream &stream, const DitherShape &shape, size_t block_size,
+            In<uint32_t> scales, uint8_t *packed, fewbits_tally &tally) {
+    const int width = shape.width();
+    each_block(values.size(), block_size, [&](size_t start, size_t own, size_t block) {
+        const auto scale = std::bit_cast<float>(static_cast<uint32_t>(scales[block]));
+        kernels().dithering.dither(values.subspan(start, own), stream.from(start), scale, shape,
+                                   {packed + packed_size(start, width), packed_size(own, width)},
+                                   tally);
+    });
+}
+
+// A block's norm as the nearest float32, at least its largest magnitude.
+uint32_t scale_of(In<uint32_t> values, fewbits_norm norm) {
+    double total = 0;
+    uint32_t largest = 0;
+    each_block(values.size(), kSummationBlock, [&](size_t start, size_t count, size_t) {
+        double sum = 0;
+        uint32_t own = 0;
+        kernels().dithering.norm_terms(values.subspan(start, count), norm, sum, own);
+        total += sum;
+        largest = std::max(largest, own);
+    });
+    if (norm == FEWBITS_NORM_MAX) {
+        return largest;
     }
-    for (size_t i = 0; i < codes.size(); ++i) {
-        values[i] = table[codes[i]];
+    const double root = norm == FEWBITS_NORM_2 ? std::sqrt(total) : total;
+    uint32_t nearest = 0;
+    fewbits_tally ignored = {0, 0};
+    cast_any(FEWBITS_FLOAT64, &root, FEWBITS_FLOAT32, &nearest, 1, ignored);
+    return std::max(largest, nearest);
+}
+
+void encode_row(fewbits_unit &unit, const DitherShape &shape, size_t block_size, size_t blocks) {
+    const auto values = input<uint32_t>(unit.values, unit.count);
+    const auto scales = output<uint32_t>(unit.sections[0], blocks);
+    const auto norm = static_cast<fewbits_norm>(unit.option & ~FEWBITS_POWERS);
+    each_block(values.size(), block_size, [&](size_t start, size_t count, size_t block) {
+        scales[block] = scale_of(values.subspan(start, count), norm);
+    });
+    dither(values, stream_of(unit), shape, block_size, input<uint32_t>(unit.sections[0], blocks),
+           unit.sections[1], unit.tally);
+}
+
+} // namespace
+
+int dithering_unit(fewbits_unit &unit, Direction direction) {
+    const DitherShape shape = {unit.levels, (unit.option & FEWBITS_POWERS) != 0};
+    const int norm = unit.option & ~FEWBITS_POWERS;
+    const bool even = unit.block == 0 || (std::has_single_bit(unit.block) && unit.block >= 8 &&
+                                          unit.block <= kLargestDitherBlock);
+    if (unit.dtype != FEWBITS_FLOAT32 || norm < FEWBITS_NORM_1 || norm > FEWBITS_NORM_MAX ||
+        !even || unit.levels < 1 || unit.levels > DitherRatios::most_levels) {
+        return FEWBITS_BAD_ARGUMENT;
     }
+    const size_t block_size = unit.block != 0 ? unit.block : std::max<uint64_t>(unit.count, 1);
+    const size_t blocks = pieces_of(unit.count, block_size);
+    if (unit.count > SIZE_MAX / 16 || unit.sizes[0] != 4 * blocks ||
+        unit.sizes[1] != packed_size(unit.count, shape.width()) || unit.sizes[2] != 0) {
+        return FEWBITS_BAD_SIZE;
+    }
+    if (direction == Direction::encode) {
+        encode_row(unit, shape, block_size, blocks);
+        return FEWBITS_OK;
+    }
+    for (const uint32_t scale : input<uint32_t>(unit.sections[0], blocks)) {
+        if (scale >= Float32::infinity) { // or a sign is set
+            return FEWBITS_BAD_SCALE;
+        }
+    }
+    return undither({unit.sections[1], unit.sizes[1]}, shape, block_size,
+                    input<float>(unit.sections[0], blocks),
+                    output<uint32_t>(unit.values, unit.count), direction == Direction::accumulate,
+                    unit.tally);
 }
 
 } // namespace fewbits
@@ -173,8 +199,8 @@ int fewbits_norm_terms(const uint32_t *values, size_t count, size_t size, int no
     }
     const auto all = input<uint32_t>(values, count);
     each_block(count, size, [&](size_t start, size_t own, size_t piece) {
-        kernels().norm_terms(all.subspan(start, own), static_cast<fewbits_norm>(norm), sums[piece],
-                             largest[piece]);
+        kernels().dithering.norm_terms(all.subspan(start, own), static_cast<fewbits_norm>(norm),
+                                       sums[piece], largest[piece]);
     });
     return FEWBITS_OK;
 }
@@ -194,14 +220,9 @@ int fewbits_dither(const uint32_t *values, size_t count, const fewbits_dithering
         return FEWBITS_BAD_SIZE;
     }
     *tally = {0, 0};
-    const auto all = input<uint32_t>(values, count);
-    const auto given = input<uint32_t>(scales, blocks);
     const Stream stream = {{how->key[0], how->key[1], how->key[2], how->key[3]}, how->first};
-    each_block(count, how->block, [&](size_t start, size_t own, size_t block) {
-        const auto scale = std::bit_cast<float>(static_cast<uint32_t>(given[block]));
-        kernels().dither(all.subspan(start, own), stream.from(start), scale, shape,
-                         {packed + packed_size(start, width), packed_size(own, width)}, *tally);
-    });
+    dither(input<uint32_t>(values, count), stream, shape, how->block,
+           input<uint32_t>(scales, blocks), packed, *tally);
     return FEWBITS_OK;
 }
 
@@ -221,37 +242,7 @@ int fewbits_undither(const uint8_t *packed, size_t packed_bytes, const fewbits_d
         return FEWBITS_BAD_SIZE;
     }
     *tally = {0, 0};
-    const ConstBytes section = {packed, packed_bytes};
-    if (!ends_with_zeros(section, count, width)) {
-        return FEWBITS_BAD_PADDING;
-    }
-    const auto given = input<float>(scales, blocks);
-    const DitherRatios ratios(shape);
-    int status = FEWBITS_OK;
-    for (size_t start = 0; start < count; start += kPiece) {
-        uint16_t room[kPiece];
-        const std::span<uint16_t> codes = {room, std::min(kPiece, count - start)};
-        const int read = kernels().unpack(
-            section.subspan(packed_size(start, width), packed_size(codes.size(), width)), width,
-            static_cast<uint32_t>(ratios.count), codes);
-        if (read != FEWBITS_OK) {
-            return read;
-        }
-        uint32_t terms[kPiece];
-        const auto own = output<uint32_t>(add == 0 ? values + start : terms, codes.size());
-        const auto first = given.subspan(start / how->block);
-        each_block(codes.size(), how->block, [&](size_t at, size_t size, size_t block) {
-            const auto part = codes.subspan(at, size);
-            if (first[block] == 0.0f && !without_levels(part, ratios.count - 1)) {
-                status = FEWBITS_BAD_LEVEL; // unless a later code is beyond the bound
-            }
-            kernels().undither(part, first[block], ratios, own.subspan(at, size));
-        });
-        tally->nonfinite += occurrences(codes, static_cast<uint16_t>(ratios.count - 1));
-        if (add == 1) {
-            add_to(output<float>(values + start, codes.size()), input<float>(terms, codes.size()));
-        }
-    }
-    return status;
+    return undither({packed, packed_bytes}, shape, how->block, input<float>(scales, blocks),
+                    output<uint32_t>(values, count), add == 1, *tally);
 }
 }

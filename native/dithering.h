@@ -31,19 +31,4 @@ struct DitherRatios {
     explicit DitherRatios(const DitherShape &shape);
 };
 
-void norm_terms_scalar(In<uint32_t> values, fewbits_norm norm, double &sum, uint32_t &largest);
-void dither_scalar(In<uint32_t> values, const Stream &stream, float scale, const DitherShape &shape,
-                   Bytes packed, fewbits_tally &tally);
-void undither_scalar(std::span<const uint16_t> codes, float scale, const DitherRatios &ratios,
-                     Out<uint32_t> values);
-
-// In avx2_dithering.cpp.
-struct DitherAvx2 {
-    static void norm_terms(In<uint32_t> values, fewbits_norm norm, double &sum, uint32_t &largest);
-    static void dither(In<uint32_t> values, const Stream &stream, float scale,
-                       const DitherShape &shape, Bytes packed, fewbits_tally &tally);
-    static void undither(std::span<const uint16_t> codes, float scale, const DitherRatios &ratios,
-                         Out<uint32_t> values);
-};
-
 } // namespace fewbits

@@ -3,8 +3,8 @@
  * Rules of this interface: every pointer comes with a size, no function allocates, throws, keeps a
  * pointer after it returns, or starts a thread. A function that returns `int` returns FEWBITS_OK or
  * one of the error numbers below. Outputs are undefined after an error. The meaning of every bit is
- * written down in docs/format.md; the NumPy code in src/fewbits/kernels/reference.py is the
- * specification of the arithmetic.
+ * written down in docs/format.md; the NumPy code in src/fewbits/reference is the specification of
+ * the arithmetic.
  */
 #ifndef FEWBITS_H
 #define FEWBITS_H
@@ -24,16 +24,15 @@ extern "C" {
 
 /* Raised whenever a signature or a structure below changes; the Python loader refuses any other
  * number. */
-#define FEWBITS_ABI 5
+#define FEWBITS_ABI 7
 
 enum fewbits_status {
     FEWBITS_OK = 0,
-    FEWBITS_BAD_ARGUMENT =
-        1,                /* a number outside its range: the caller's mistake, never the sender's */
-    FEWBITS_BAD_SIZE = 2, /* a buffer is not exactly as long as the count says */
-    FEWBITS_BAD_PADDING = 3, /* unused bits of a section's last byte are not zero */
-    FEWBITS_BAD_CODE = 4,    /* a code is not below the section's bound */
-    FEWBITS_BAD_SIGN = 5,    /* a sign bit is set on a zero or on a non-finite value */
+    FEWBITS_BAD_ARGUMENT = 1, /* a number outside its range: the caller's mistake */
+    FEWBITS_BAD_SIZE = 2,     /* a buffer is not exactly as long as the count says */
+    FEWBITS_BAD_PADDING = 3,  /* unused bits of a section's last byte are not zero */
+    FEWBITS_BAD_CODE = 4,     /* a code is not below the section's bound */
+    FEWBITS_BAD_SIGN = 5,     /* a sign bit is set on a zero or on a non-finite value */
 
     FEWBITS_CODED_LENGTHS = 6, /* the lengths of a coded section's blocks do not fill the section */
     FEWBITS_CODED_KIND = 7,    /* a block of an unknown kind */
@@ -46,6 +45,7 @@ enum fewbits_status {
 
     FEWBITS_BAD_PLACES = 14, /* places beyond the vector's end, or not as an encoder writes them */
     FEWBITS_BAD_LEVEL = 15,  /* a level above 0 in a block whose scale is 0 */
+    FEWBITS_BAD_SCALE = 16,  /* a scale is negative or not finite */
 
     FEWBITS_FRAME_SHORT = 20,      /* detail: bytes needed at least, bytes given */
     FEWBITS_FRAME_MAGIC = 21,      /* the first four bytes are not "fewb" */
@@ -55,12 +55,10 @@ enum fewbits_status {
     FEWBITS_FRAME_DIMENSIONS = 25, /* detail: dimensions found */
     FEWBITS_FRAME_STAGES = 26,     /* detail: stages found */
     FEWBITS_FRAME_SECTIONS = 27,   /* detail: sections found */
-    FEWBITS_FRAME_PARAMETER =
-        28,                   /* detail: stage, parameter number: bad type, order, count or value */
-    FEWBITS_FRAME_WIDTH = 29, /* detail: word width found, smallest width that suffices */
-    FEWBITS_FRAME_ELEMENTS =
-        30, /* detail: elements claimed (saturated at 2^64-1), the caller's limit */
-    FEWBITS_FRAME_LENGTH = 31 /* detail: length that the header declares, bytes given */
+    FEWBITS_FRAME_PARAMETER = 28,  /* detail: stage, number: bad type, order, count or value */
+    FEWBITS_FRAME_WIDTH = 29,      /* detail: word width found, smallest width that suffices */
+    FEWBITS_FRAME_ELEMENTS = 30,   /* detail: elements (at most 2^64-1), the caller's limit */
+    FEWBITS_FRAME_LENGTH = 31      /* detail: length that the header declares, bytes given */
 };
 
 enum fewbits_dtype {
@@ -71,12 +69,18 @@ enum fewbits_dtype {
 };
 enum fewbits_rounding { FEWBITS_STOCHASTIC = 0, FEWBITS_NEAREST = 1 };
 enum fewbits_norm { FEWBITS_NORM_1 = 1, FEWBITS_NORM_2 = 2, FEWBITS_NORM_MAX = 3 };
-enum fewbits_simd { FEWBITS_SIMD_SCALAR = 0, FEWBITS_SIMD_AVX2 = 1 };
 
-/* The core itself. `fewbits_use_simd` is process-wide and meant for tests and benchmarks: every
- * table gives equal bits. */
+/* The core itself. It has a table of kernels for each instruction set, with numbers from 0 on; 0 is
+ * the portable table, and all give equal bits. At load it takes the one that the environment
+ * variable FEWBITS_SIMD names, else the fastest one that this processor can run; it also takes that
+ * one if the name is unknown or the processor cannot run the table. */
 FEWBITS_API uint32_t fewbits_abi(void);
+/* The number of the table in use. */
 FEWBITS_API int fewbits_simd(void);
+/* A table's name, such as "portable"; null if there is no table of this number. */
+FEWBITS_API const char *fewbits_simd_name(int simd);
+/* Use another table, in the whole process: for tests and benchmarks. FEWBITS_BAD_ARGUMENT if there
+ * is none of this number or this processor cannot run it. */
 FEWBITS_API int fewbits_use_simd(int simd);
 FEWBITS_API int fewbits_crc32c_is_hardware(void);
 
@@ -197,8 +201,8 @@ FEWBITS_API int fewbits_steps_decode(const uint8_t *data, size_t size, const few
                                      const uint32_t *scales, uint8_t *some, size_t runs,
                                      uint32_t *values, size_t count);
 
-/* One vector, or one chunk of it, and where its sections lie: a table of units of any kinds is one
- * call. Sections have the sizes of the operator's layout, at any address. */
+/* A unit is a vector or a part of one, and where its sections lie. One call takes a table of units
+ * of any kinds. Sections have the sizes of the operator's layout, at any address. */
 enum fewbits_kind {
     /* option: fewbits_rounding; sections: exponents, signs. With FEWBITS_CODED added to the option:
      * one coded section of signed exponents and sizes[1] = 0. sizes[0] is then the capacity, at
@@ -210,8 +214,13 @@ enum fewbits_kind {
     FEWBITS_DIVIDE = 4, /* totals /= first; no section */
     /* values = factors[0] * x + factors[1] * y, each operation rounded to the values' format, which
      * is float32 or float64, as the factors are; sections: x, y, either of which may be `values` */
-    FEWBITS_COMBINE = 5
+    FEWBITS_COMBINE = 5,
+    /* float32 values to levels of their block's norm; option: fewbits_norm, and FEWBITS_POWERS
+     * added if the levels are powers of two; sections: a float32 scale for each block, packed codes
+     */
+    FEWBITS_DITHERING = 16
 };
+#define FEWBITS_POWERS 4
 
 #define FEWBITS_MAX_KEPT 8192
 
@@ -224,7 +233,7 @@ typedef struct fewbits_unit {
     uint8_t encodes; /* 1, for accumulate only: encode the values that earlier rows have summed */
     uint8_t decodes; /* 1, for accumulate only: decode what earlier rows have encoded */
     uint8_t remains; /* 1, if `kept`: encoding float32 or float64 leaves values - decoded there */
-    uint8_t reserved[2];
+    uint16_t levels; /* of FEWBITS_DITHERING, 1 to 127 */
     void *values;    /* read by encode, written by decode, added to by accumulate */
     uint64_t count;  /* elements */
     uint64_t first;  /* index of values[0] in the random stream */
@@ -233,6 +242,9 @@ typedef struct fewbits_unit {
      * and all others decode to 0: the section of their places, as fewbits_places_encode writes it,
      * is before the kind's own. At most FEWBITS_MAX_KEPT and half of the count. */
     uint64_t kept;
+    /* Of FEWBITS_DITHERING: values that share a scale, a power of two from 8 to 65536, or 0 for
+     * all. */
+    uint64_t block;
     double factors[2];
     uint8_t *sections[3];
     uint64_t sizes[3];

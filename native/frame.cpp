@@ -103,6 +103,10 @@ class Parser {
         frame_.sections = static_cast<uint8_t>(reader_.number(1));
         frame_.nonfinite = (flags & kNonfinite) != 0;
         width_ = size_t{1} << (flags & kWidthMask);
+        return judge_fixed(flags);
+    }
+
+    Failure judge_fixed(uint8_t flags) const {
         if (frame_.version != kVersion) {
             return {FEWBITS_FRAME_VERSION, frame_.version};
         }

@@ -40,12 +40,12 @@ struct Kept {
     }
 };
 
-// What was encoded is decoded again and taken away, at its places only: value - 0 is the value.
+// Subtracts what was encoded from the values at the kept places; all others stay as they are.
 template <class F> int leave_remains(const fewbits_unit &unit, Kept &kept) {
     if constexpr (sizeof(typename F::Bits) < 4) {
         return FEWBITS_BAD_ARGUMENT;
     } else {
-        using Value = typename FormatKernels<F>::Total;
+        using Value = typename NaturalKernels<F>::Total;
         const int status = plain_unit(kept.inner, Direction::decode);
         const auto all = output<Value>(unit.values, unit.count);
         const auto own = input<Value>(kept.values, unit.kept);
@@ -76,7 +76,7 @@ template <class F> int encode_kept(fewbits_unit &unit, Kept &kept) {
 
 template <class F> int read_kept(fewbits_unit &unit, Kept &kept, Direction direction) {
     using Bits = typename F::Bits;
-    using Total = typename FormatKernels<F>::Total;
+    using Total = typename NaturalKernels<F>::Total;
     int status = read_places({unit.sections[0], unit.sizes[0]}, unit.count, kept.places);
     if (status != FEWBITS_OK) {
         return status;

@@ -1,14 +1,14 @@
-// The table of kernels that each instruction set fills in, and the float formats they work on.
+// The kernels that each instruction set may provide, in groups, and the float formats they work on.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
-#include <tuple>
 #include <type_traits>
 
 #include "fewbits.h"
+#include "switch/arithmetic.h"
 
 namespace fewbits {
 
@@ -72,22 +72,6 @@ constexpr size_t packed_size(size_t count, int width) {
            ((count % 8) * bits + 7) / 8; // cannot overflow before count * 2 does
 }
 
-// The kernels on one float format. The planes of the natural operator hold exactly
-// packed_size(count, exponent) and packed_size(count, 1) bytes: abi.cpp has checked. Totals are
-// float32, or float64 for float64.
-template <class F> struct FormatKernels {
-    using Bits = typename F::Bits;
-    using Total = std::conditional_t<sizeof(Bits) == 8, double, float>;
-    void (*natural_encode)(In<Bits> values, const Stream &stream, fewbits_rounding rounding,
-                           Bytes exponents, Bytes signs, fewbits_tally &tally);
-    fewbits_status (*natural_decode)(ConstBytes exponents, ConstBytes signs, Out<Bits> values,
-                                     fewbits_tally &tally);
-    fewbits_status (*natural_accumulate)(ConstBytes exponents, ConstBytes signs, Out<Total> totals,
-                                         fewbits_tally &tally);
-    // A copy that counts what is not finite.
-    void (*copy)(In<Bits> input, Out<Bits> output, fewbits_tally &tally);
-};
-
 template <class From, class To>
 using Cast = void (*)(In<typename From::Bits> input, Out<typename To::Bits> output,
                       fewbits_tally &tally);
@@ -104,29 +88,70 @@ struct RansEncodeTable; // rans.h
 struct RansDecodeTable;
 struct DitherShape; // dithering.h
 struct DitherRatios;
+struct StepRun; // steps.h
+struct StepSums;
+struct SphereTile; // spherical.h
 
-struct StepKernels;   // steps.h
-struct SphereTile;    // spherical.h
-struct SwitchKernels; // switch.h
+// ---- groups of kernels: function pointers and nothing else, null where a table has none ----
 
-constexpr size_t kSlack = 8;
-
-struct Kernels {
+struct CommonKernels {
     uint32_t (*crc32c)(uint32_t crc, ConstBytes data);
     void (*words)(const Stream &stream, std::span<uint32_t> out);
     void (*pack)(std::span<const uint16_t> codes, int width, Bytes packed);
     fewbits_status (*unpack)(ConstBytes packed, int width, uint32_t bound,
                              std::span<uint16_t> codes);
+};
 
-    // The entropy coder's loops; rans.h has their meaning. The number of states is that of the
-    // lanes.
+// The natural operator on one float format. The planes hold exactly packed_size(count, exponent)
+// and packed_size(count, 1) bytes: units.cpp has checked. Totals are float32, or float64 for
+// float64.
+template <class F> struct NaturalKernels {
+    using Bits = typename F::Bits;
+    using Total = std::conditional_t<sizeof(Bits) == 8, double, float>;
+    void (*encode)(In<Bits> values, const Stream &stream, fewbits_rounding rounding,
+                   Bytes exponents, Bytes signs, fewbits_tally &tally);
+    fewbits_status (*decode)(ConstBytes exponents, ConstBytes signs, Out<Bits> values,
+                             fewbits_tally &tally);
+    fewbits_status (*accumulate)(ConstBytes exponents, ConstBytes signs, Out<Total> totals,
+                                 fewbits_tally &tally);
+};
+
+// A cast from a format to itself is a copy that counts what is not finite. Pairs that are not here
+// go through cast_any.
+struct CastKernels {
+    Cast<Float32, Float32> float32;
+    Cast<Float64, Float64> float64;
+    Cast<Float16, Float16> float16;
+    Cast<Bfloat16, Bfloat16> bfloat16;
+    Cast<Float32, Float16> float32_to_float16;
+    Cast<Float32, Bfloat16> float32_to_bfloat16;
+    Cast<Float16, Float32> float16_to_float32;
+    Cast<Bfloat16, Float32> bfloat16_to_float32;
+
+    template <class F> Cast<F, F> copy() const {
+        if constexpr (std::is_same_v<F, Float32>) {
+            return float32;
+        } else if constexpr (std::is_same_v<F, Float64>) {
+            return float64;
+        } else if constexpr (std::is_same_v<F, Float16>) {
+            return float16;
+        } else {
+            return bfloat16;
+        }
+    }
+};
+
+constexpr size_t kSlack = 8;
+
+// The loops of the entropy coder; rans.h has their meaning. There are as many states as lanes.
+struct CoderKernels {
     void (*count_symbols)(ConstBytes symbols, Histogram &counts); // adds to the counts
     // Words end at the end of `room`; the result is where they begin, null if it is too small.
-    uint8_t *(*rans_encode)(ConstBytes symbols, const RansEncodeTable &table,
-                            std::span<uint32_t> states, Bytes room);
+    uint8_t *(*encode)(ConstBytes symbols, const RansEncodeTable &table, std::span<uint32_t> states,
+                       Bytes room);
     // `data` begins with the words; the result is where they end, null if there are not enough.
-    const uint8_t *(*rans_decode)(ConstBytes data, const RansDecodeTable &table,
-                                  std::span<uint32_t> states, Bytes symbols);
+    const uint8_t *(*decode)(ConstBytes data, const RansDecodeTable &table,
+                             std::span<uint32_t> states, Bytes symbols);
     // Marks the symbols that are not 0, one bit each, and counts them.
     size_t (*nonzero)(ConstBytes symbols, Bytes mask);
     // Bits of a plane where the mask has ones, to and from a string without gaps.
@@ -136,8 +161,11 @@ struct Kernels {
     // written or read.
     void (*join_bytes)(ConstBytes codes, ConstBytes mask, Bytes joined);
     void (*spread_bytes)(ConstBytes joined, ConstBytes mask, Bytes codes);
+};
 
-    // Selection; select.h has the meaning. Keys are values without the bits outside of `mask`.
+// Selection and rotation; select.h has the meaning. Keys are values without the bits outside of
+// `mask`.
+struct StageKernels {
     void (*count_keys)(In<uint32_t> values, uint32_t mask, KeyRange<uint32_t> among,
                        KeyCounts &counts); // adds to the counts
     size_t (*gather_keys)(In<uint32_t> values, uint32_t mask, uint32_t threshold, size_t ties,
@@ -145,9 +173,12 @@ struct Kernels {
     // The Walsh-Hadamard transform in place, times `scale`; the size is a power of two.
     void (*hadamard32)(std::span<float> values, float scale);
     void (*hadamard64)(std::span<double> values, double scale);
+};
 
-    // Dithering of float32. The sum of a piece's terms in a fixed order, and its largest magnitude;
-    // values that are not finite count as 0.
+// Dithering of float32.
+struct DitherKernels {
+    // The sum of a piece's terms in a fixed order, and its largest magnitude; values that are not
+    // finite count as 0.
     void (*norm_terms)(In<uint32_t> values, fewbits_norm norm, double &sum, uint32_t &largest);
     // Elements that share a scale to packed codes.
     void (*dither)(In<uint32_t> values, const Stream &stream, float scale, const DitherShape &shape,
@@ -155,35 +186,69 @@ struct Kernels {
     // Codes that share a scale to values.
     void (*undither)(std::span<const uint16_t> codes, float scale, const DitherRatios &ratios,
                      Out<uint32_t> values);
-
-    const StepKernels *steps; // sparse dithering
-
-    // Random directions from the stream's first word on, with a table of kSphereWays numbers.
-    void (*sphere_fill)(const int16_t *table, const Stream &stream, SphereTile &tile);
-    // The first direction from `from` on whose inner product with a block is above its threshold.
-    size_t (*sphere_next)(const SphereTile &tile, const int32_t *block, size_t from);
-
-    const SwitchKernels *switching; // in-network aggregation
-
-    std::tuple<FormatKernels<Float32>, FormatKernels<Float64>, FormatKernels<Float16>,
-               FormatKernels<Bfloat16>>
-        formats;
-    template <class F> const FormatKernels<F> &of() const {
-        return std::get<FormatKernels<F>>(formats);
-    }
-
-    // The casts on the operators' main road; the others go through cast_any.
-    Cast<Float32, Float16> float32_to_float16;
-    Cast<Float32, Bfloat16> float32_to_bfloat16;
-    Cast<Float16, Float32> float16_to_float32;
-    Cast<Bfloat16, Float32> bfloat16_to_float32;
 };
 
-extern const Kernels scalar_kernels;
-extern const Kernels *const
-    avx2_kernels; // null where the compiler cannot make them; the processor may still lack AVX2
+// Sparse dithering of float32.
+struct StepKernels {
+    // Codes without their signs, one a byte, those above 254 as 255, and a plane of signs; signs of
+    // zeros mean nothing. Returns the largest byte. Values that are not finite are counted, and
+    // have the code 0.
+    uint32_t (*quantise)(const StepRun &run, uint8_t *codes, uint8_t *signs, fewbits_tally &tally);
+    StepSums (*sums)(In<uint32_t> values, const uint8_t *codes);
+    // The reverse; values of the run are written. Zeros have no sign.
+    void (*dequantise)(const StepRun &run, const uint8_t *codes, const uint8_t *signs,
+                       Out<uint32_t> values);
+};
 
-// The table in use; dispatch.cpp picks it once, at load.
+// The spherical operator.
+struct SphereKernels {
+    // Random directions from the stream's first word on, with a table of kSphereWays numbers.
+    void (*fill)(const int16_t *table, const Stream &stream, SphereTile &tile);
+    // The first direction from `from` on whose inner product with a block is above its threshold.
+    size_t (*next)(const SphereTile &tile, const int32_t *block, size_t from);
+};
+
+// ---- tables ----
+
+// One slot for each group.
+template <template <class> class Slot> struct Groups {
+    Slot<CommonKernels> common{};
+    Slot<CastKernels> casts{};
+    Slot<NaturalKernels<Float32>> natural_float32{};
+    Slot<NaturalKernels<Float64>> natural_float64{};
+    Slot<NaturalKernels<Float16>> natural_float16{};
+    Slot<NaturalKernels<Bfloat16>> natural_bfloat16{};
+    Slot<CoderKernels> coder{};
+    Slot<StageKernels> stages{};
+    Slot<DitherKernels> dithering{};
+    Slot<StepKernels> steps{};
+    Slot<SphereKernels> spherical{};
+    Slot<SwitchKernels> switching{}; // in-network aggregation
+
+    template <class F> const Slot<NaturalKernels<F>> &natural() const {
+        if constexpr (std::is_same_v<F, Float32>) {
+            return natural_float32;
+        } else if constexpr (std::is_same_v<F, Float64>) {
+            return natural_float64;
+        } else if constexpr (std::is_same_v<F, Float16>) {
+            return natural_float16;
+        } else {
+            return natural_bfloat16;
+        }
+    }
+};
+template <class Group> using GroupValue = Group;
+template <class Group> using GroupPointer = const Group *;
+
+// What an instruction set provides: a null group, or a null entry of a group, is left to the
+// portable table, which has everything.
+using Table = Groups<GroupPointer>;
+extern const Table portable_table;
+extern const Table *const avx2_table; // null where the compiler cannot make it
+
+// A table without gaps.
+using Kernels = Groups<GroupValue>;
+// The one in use; dispatch.cpp picks it once, at load.
 const Kernels &kernels();
 
 // Any of the sixteen casts, one element at a time, for the pairs that have no kernel of their own.

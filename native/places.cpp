@@ -42,7 +42,7 @@ class RangeWriter {
         }
     }
 
-    // False if the places do not fit, which no ascending ones do.
+    // False if the places do not fit; ascending ones always do.
     bool end() {
         add(kLeast - 1);
         shift();
@@ -85,6 +85,7 @@ class RangeReader {
         for (int i = 0; i < 8; ++i) {
             code_ = code_ << 8 | next();
         }
+        in_range_ = code_ < range_; // stays so, once it is
     }
 
     bool get(uint32_t chance) {
@@ -99,11 +100,11 @@ class RangeReader {
         return digit;
     }
 
-    // Whether an encoder can have written this. It writes a number, to which the reader's range has
-    // led: a byte more than was shifted out, the least that suffices, and zeros after it.
+    // Whether an encoder writes these bytes. After the last digit it writes one more byte, such
+    // that the number is the smallest in its range, and zeros up to the end of the section.
     bool canonical() const {
         const size_t end = at_ - 7; // eight bytes are in the window, of which the first is written
-        return code_ < kLeast && end <= data_.size() &&
+        return in_range_ && code_ < kLeast && end <= data_.size() &&
                std::ranges::all_of(data_.subspan(end), [](uint8_t byte) { return byte == 0; });
     }
 
@@ -118,6 +119,7 @@ class RangeReader {
     size_t at_ = 0;
     uint64_t code_ = 0;
     uint64_t range_ = ~uint64_t{0};
+    bool in_range_;
 };
 
 } // namespace

@@ -6,12 +6,12 @@
 #include "kernels.h"
 
 namespace fewbits {
-// Internal linkage: avx2.cpp is compiled for another instruction set, and the linker must not
-// choose its copy of a shared inline function for the scalar table.
+// Internal linkage: a folder such as avx2/ is compiled for another instruction set, and the linker
+// must not choose its copy of a shared inline function for the portable table.
 namespace {
 
-constexpr uint32_t kStep =
-    0x9E3779B1u; // odd, near 2^32 / golden ratio: spreads neighbouring indices
+// Odd and near 2^32 / golden ratio: spreads neighbouring indices.
+constexpr uint32_t kStep = 0x9E3779B1u;
 constexpr uint32_t kMultiply1 = 0x7FEB352Du; // the constants of the lowbias32 finaliser
 constexpr uint32_t kMultiply2 = 0x846CA68Bu;
 

@@ -1,4 +1,4 @@
-// The randomised Walsh-Hadamard rotation of blocks; src/fewbits/kernels/rotation.py is the
+// The randomised Walsh-Hadamard rotation of blocks; src/fewbits/reference/rotation.py is the
 // specification.
 #include <bit>
 #include <cmath>
@@ -20,7 +20,7 @@ template <> struct Arithmetic<float> {
     static constexpr int bias = 127;
     static constexpr float half_root = 0x1.6a09e6p-1f;
     static void transform(std::span<float> values, float scale) {
-        kernels().hadamard32(values, scale);
+        kernels().stages.hadamard32(values, scale);
     }
 };
 template <> struct Arithmetic<double> {
@@ -28,7 +28,7 @@ template <> struct Arithmetic<double> {
     static constexpr int bias = 1023;
     static constexpr double half_root = 0x1.6a09e667f3bcdp-1;
     static void transform(std::span<double> values, double scale) {
-        kernels().hadamard64(values, scale);
+        kernels().stages.hadamard64(values, scale);
     }
 };
 
@@ -43,7 +43,7 @@ template <class T> void flip_signs(std::span<T> values, const Stream &stream) {
     uint32_t words[kWords];
     for (size_t start = 0; start < values.size(); start += kWords) {
         const size_t count = std::min(kWords, values.size() - start);
-        kernels().words(stream.from(start), {words, count});
+        kernels().common.words(stream.from(start), {words, count});
         for (size_t i = 0; i < count; ++i) {
             const Bits sign = static_cast<Bits>(words[i] >> 31) << (8 * sizeof(Bits) - 1);
             values[start + i] = std::bit_cast<T>(std::bit_cast<Bits>(values[start + i]) ^ sign);
@@ -86,11 +86,11 @@ void widen(const void *values, size_t count, std::span<T> into, fewbits_tally &t
     if constexpr (sizeof(typename F::Bits) == sizeof(T)) {
         std::memcpy(into.data(), values, count * sizeof(T));
     } else if constexpr (F::exponent == 5) {
-        kernels().float16_to_float32(input<uint16_t>(values, count),
-                                     output<uint32_t>(into.data(), count), tally);
+        kernels().casts.float16_to_float32(input<uint16_t>(values, count),
+                                           output<uint32_t>(into.data(), count), tally);
     } else {
-        kernels().bfloat16_to_float32(input<uint16_t>(values, count),
-                                      output<uint32_t>(into.data(), count), tally);
+        kernels().casts.bfloat16_to_float32(input<uint16_t>(values, count),
+                                            output<uint32_t>(into.data(), count), tally);
     }
 }
 
@@ -100,11 +100,11 @@ void narrow(std::span<const T> from, void *values, fewbits_tally &tally) {
     if constexpr (sizeof(typename F::Bits) == sizeof(T)) {
         std::memcpy(values, from.data(), count * sizeof(T));
     } else if constexpr (F::exponent == 5) {
-        kernels().float32_to_float16(input<uint32_t>(from.data(), count),
-                                     output<uint16_t>(values, count), tally);
+        kernels().casts.float32_to_float16(input<uint32_t>(from.data(), count),
+                                           output<uint16_t>(values, count), tally);
     } else {
-        kernels().float32_to_bfloat16(input<uint32_t>(from.data(), count),
-                                      output<uint16_t>(values, count), tally);
+        kernels().casts.float32_to_bfloat16(input<uint32_t>(from.data(), count),
+                                            output<uint16_t>(values, count), tally);
     }
 }
 

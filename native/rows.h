@@ -29,5 +29,10 @@ int plain_unit(fewbits_unit &unit, Direction direction);
 int kept_unit(fewbits_unit &unit, Direction direction);
 // values = factors[0] * x + factors[1] * y.
 int combine(fewbits_unit &unit);
+int dithering_unit(fewbits_unit &unit, Direction direction);
+
+inline Stream stream_of(const fewbits_unit &unit) {
+    return {{unit.key[0], unit.key[1], unit.key[2], unit.key[3]}, unit.first};
+}
 
 } // namespace fewbits

@@ -39,8 +39,8 @@ template <class Bits>
     return found;
 }
 
-// One level of the transform, or two at once: every sum is the one that the specification names, so
-// the order does not show.
+// One level of the transform, or two at once. Every sum has the operands that the specification
+// gives it, so the order of the levels changes no bit.
 template <class T> void butterflies(T *values, size_t size, size_t h) {
     for (size_t start = 0; start < size; start += 2 * h) {
         T *first = values + start;
@@ -92,25 +92,6 @@ template <class T> [[maybe_unused]] void multiply(std::span<T> values, T scale) 
         value *= scale;
     }
 }
-
-struct StagesScalar {
-    static void count_keys(In<uint32_t> values, uint32_t mask, KeyRange<uint32_t> among,
-                           KeyCounts &counts) {
-        count_any(values, mask, among, counts);
-    }
-    static size_t gather_keys(In<uint32_t> values, uint32_t mask, uint32_t threshold, size_t ties,
-                              std::span<uint32_t> places) {
-        return gather_any(values, mask, threshold, ties, places);
-    }
-    static void hadamard32(std::span<float> values, float scale) {
-        levels(values.data(), values.size(), 1);
-        multiply(values, scale);
-    }
-    static void hadamard64(std::span<double> values, double scale) {
-        levels(values.data(), values.size(), 1);
-        multiply(values, scale);
-    }
-};
 
 } // namespace
 } // namespace fewbits

@@ -27,7 +27,7 @@ void select_all(In<Bits> values, Bits mask, Bits infinity, std::span<uint32_t> p
         KeyCounts counts = {};
         const Bits head = known < width ? static_cast<Bits>((prefix << shift) >> known) : Bits{0};
         if constexpr (sizeof(Bits) == 4) {
-            kernels().count_keys(values, mask, {next, head}, counts);
+            kernels().stages.count_keys(values, mask, {next, head}, counts);
         } else {
             count_any<Bits>(values, mask, {next, head}, counts);
         }
@@ -57,7 +57,7 @@ void select_all(In<Bits> values, Bits mask, Bits infinity, std::span<uint32_t> p
     }
     const Bits threshold = static_cast<Bits>(static_cast<uint64_t>(prefix) << shift);
     if constexpr (sizeof(Bits) == 4) {
-        kernels().gather_keys(values, mask, threshold, wanted, places);
+        kernels().stages.gather_keys(values, mask, threshold, wanted, places);
     } else {
         gather_any<Bits>(values, mask, threshold, wanted, places);
     }
@@ -120,7 +120,7 @@ bool select_guessed(In<uint32_t> values, uint32_t mask, uint32_t infinity,
     const uint32_t least = guess(values, mask, k);
     uint32_t candidates[kCandidates];
     const size_t found =
-        kernels().gather_keys(values, mask, least, values.size(), {candidates, kCandidates});
+        kernels().stages.gather_keys(values, mask, least, values.size(), {candidates, kCandidates});
     if (found < k || found == kCandidates || (infinity != 0 && least > infinity)) {
         return false;
     }

@@ -1,7 +1,7 @@
-// The search for the first random direction in a cap around each block, and its portable kernels.
+// The search for the first random direction in a cap around each block.
 //
 // Inner products are computed in integers with blocks that were rounded to 16 bits, which is exact
-// and fast. They only sort directions out: a direction that passes is asked the exact question, in
+// and fast. They only rule directions out: a direction that passes is tested again exactly, in
 // floats and in a fixed order, so the answer does not depend on the table of kernels.
 #include "spherical.h"
 
@@ -12,13 +12,6 @@
 
 namespace fewbits {
 namespace {
-
-int32_t pair(int16_t low, int16_t high) {
-    return static_cast<int32_t>(static_cast<uint32_t>(static_cast<uint16_t>(low)) |
-                                static_cast<uint32_t>(static_cast<uint16_t>(high)) << 16);
-}
-int32_t low(int32_t pair) { return static_cast<int16_t>(pair & 0xFFFF); }
-int32_t high(int32_t pair) { return pair >> 16; }
 
 struct Search {
     const int16_t *table;
@@ -42,7 +35,7 @@ struct Search {
     void make(uint64_t group, uint64_t first, SphereTile &tile) const {
         Stream stream{{task.key[0], task.key[1], task.key[2], task.key[3]}, 0};
         stream.first = group << 32 | first * tile.width;
-        kernels().sphere_fill(table, stream, tile);
+        kernels().spherical.fill(table, stream, tile);
         if (task.size % 2 != 0) {
             int32_t *last = tile.pairs + (tile.width - 1) * tile.count;
             for (size_t t = 0; t < tile.count; ++t) {
@@ -70,9 +63,9 @@ struct Search {
     size_t first(const SphereTile &tile, size_t block) const {
         int32_t own[kSphereLargest / 2];
         std::memcpy(own, rounded + block * 2 * tile.width, tile.width * sizeof(int32_t));
-        size_t at = kernels().sphere_next(tile, own, 0);
+        size_t at = kernels().spherical.next(tile, own, 0);
         while (at < tile.count && !inside(tile, at, block)) {
-            at = kernels().sphere_next(tile, own, at + 1);
+            at = kernels().spherical.next(tile, own, at + 1);
         }
         return at;
     }
@@ -107,32 +100,6 @@ struct Search {
 };
 
 } // namespace
-
-void SphereScalar::fill(const int16_t *table, const Stream &stream, SphereTile &tile) {
-    const Segment segment(stream.key, static_cast<uint32_t>(stream.first >> 32));
-    auto index = static_cast<uint32_t>(stream.first);
-    for (size_t t = 0; t < tile.count; ++t) {
-        for (size_t j = 0; j < tile.width; ++j) {
-            const uint32_t word = segment.word(index++);
-            tile.pairs[j * tile.count + t] = pair(table[word & 0xFFFF], table[word >> 16]);
-        }
-    }
-}
-
-size_t SphereScalar::next(const SphereTile &tile, const int32_t *block, size_t from) {
-    for (size_t t = from; t < tile.count; ++t) {
-        int32_t product = 0;
-        for (size_t j = 0; j < tile.width; ++j) {
-            const int32_t own = tile.pairs[j * tile.count + t];
-            product += low(own) * low(block[j]) + high(own) * high(block[j]);
-        }
-        if (product > tile.need[t]) {
-            return t;
-        }
-    }
-    return tile.count;
-}
-
 } // namespace fewbits
 
 using namespace fewbits;

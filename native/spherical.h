@@ -21,16 +21,14 @@ struct SphereTile {
     alignas(32) int32_t need[kSphereTile]; // inner products must be above
 };
 
-// In spherical.cpp.
-struct SphereScalar {
-    static void fill(const int16_t *table, const Stream &stream, SphereTile &tile);
-    static size_t next(const SphereTile &tile, const int32_t *block, size_t from);
-};
+namespace { // internal linkage: see random.h
 
-// In avx2_spherical.cpp.
-struct SphereAvx2 {
-    static void fill(const int16_t *table, const Stream &stream, SphereTile &tile);
-    static size_t next(const SphereTile &tile, const int32_t *block, size_t from);
-};
+[[maybe_unused]] int32_t pair(int16_t low, int16_t high) {
+    return static_cast<int32_t>(static_cast<uint32_t>(static_cast<uint16_t>(low)) |
+                                static_cast<uint32_t>(static_cast<uint16_t>(high)) << 16);
+}
+[[maybe_unused]] int32_t low(int32_t pair) { return static_cast<int16_t>(pair & 0xFFFF); }
+[[maybe_unused]] int32_t high(int32_t pair) { return pair >> 16; }
 
+} // namespace
 } // namespace fewbits

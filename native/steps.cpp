@@ -1,5 +1,5 @@
-// Whole multiples of a step, fused with the entropy coder: a block of codes never leaves the cache.
-// Here the portable kernels and the C interface.
+// The C interface of sparse dithering: whole multiples of a step, fused with the entropy coder, so
+// that a block of codes never leaves the cache.
 #include "steps.h"
 
 #include "coded.h"
@@ -7,15 +7,6 @@
 
 namespace fewbits {
 namespace {
-
-uint32_t quantise(const StepRun &run, uint8_t *codes, uint8_t *signs, fewbits_tally &tally) {
-    return quantise_exactly(run, 0, run.values.size(), codes, signs, tally);
-}
-
-void dequantise(const StepRun &run, const uint8_t *codes, const uint8_t *signs,
-                Out<uint32_t> values) {
-    dequantise_exactly(run, 0, values.size(), codes, signs, values);
-}
 
 template <class Code> bool has_nonzero(const Code *codes, size_t count) {
     return codes[0] != 0 || std::memcmp(codes, codes + 1, sizeof(Code) * (count - 1)) != 0;
@@ -78,7 +69,7 @@ uint32_t quantise_bytes(const Runs &runs, size_t block, In<uint32_t> values, Ste
         uint8_t *const bytes = codes.bytes + at.first;
         uint8_t *const signs = codes.signs + at.first / 8;
         if (run.step > 0.0f) {
-            largest = std::max(largest, kernels().steps->quantise(run, bytes, signs, tally));
+            largest = std::max(largest, kernels().steps.quantise(run, bytes, signs, tally));
         } else {
             // A run of zeros and values that are not finite has no scale either.
             tally.nonfinite += nonfinite(run.values);
@@ -123,7 +114,7 @@ int encode(In<uint32_t> values, const fewbits_steps &how, In<uint32_t> scales, d
             StepSums own = {0.0, static_cast<double>(has_nonzero(codes.bytes + at.first, at.size))};
             if (how.fit != 0) {
                 own = words ? step_sums(run.values, codes.words + at.first)
-                            : kernels().steps->sums(run.values, codes.bytes + at.first);
+                            : kernels().steps.sums(run.values, codes.bytes + at.first);
             }
             sums[2 * at.number] = own.products;
             sums[2 * at.number + 1] = own.squares;
@@ -155,7 +146,7 @@ int decode(CodedReader &reader, const fewbits_steps &how, In<uint32_t> scales, u
             if (!std::isfinite(run.step)) {
                 std::fill(own.begin(), own.end(), Float32::quiet_nan);
             } else if (small) {
-                kernels().steps->dequantise(run, codes.bytes + at.first, signs, own);
+                kernels().steps.dequantise(run, codes.bytes + at.first, signs, own);
             } else {
                 dequantise_exactly(run, 0, at.size, codes.words + at.first, signs, own);
             }
@@ -175,9 +166,6 @@ bool fits(const fewbits_steps &how, size_t count, size_t runs) {
 }
 
 } // namespace
-
-constinit const StepKernels scalar_steps = {quantise, step_sums<uint8_t>, dequantise};
-
 } // namespace fewbits
 
 using namespace fewbits;

@@ -1,5 +1,5 @@
 // Whole multiples of a step: what the kernels of sparse dithering share. The arithmetic is that of
-// src/fewbits/kernels/steps.py, for float32.
+// src/fewbits/reference/grid.py, for float32.
 #pragma once
 
 #include <algorithm>
@@ -23,17 +23,6 @@ struct StepRun {
 struct StepSums {
     double products; // of |x| and |q|, in the order that the reference gives
     double squares;  // of q; exact in any order
-};
-
-struct StepKernels {
-    // Codes without their signs, one a byte, those above 254 as 255, and a plane of signs; signs of
-    // zeros mean nothing. Returns the largest byte. Values that are not finite are counted, and
-    // have the code 0.
-    uint32_t (*quantise)(const StepRun &run, uint8_t *codes, uint8_t *signs, fewbits_tally &tally);
-    StepSums (*sums)(In<uint32_t> values, const uint8_t *codes);
-    // The reverse; values of the run are written. Zeros have no sign.
-    void (*dequantise)(const StepRun &run, const uint8_t *codes, const uint8_t *signs,
-                       Out<uint32_t> values);
 };
 
 constexpr size_t kSumLanes = 32;     // sums that grow side by side
@@ -139,8 +128,5 @@ template <class Code> StepSums step_sums(In<uint32_t> values, const Code *codes)
 }
 
 } // namespace
-
-extern const StepKernels scalar_steps;
-extern const StepKernels avx2_steps; // only where the compiler can make it
 
 } // namespace fewbits

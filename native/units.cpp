@@ -1,4 +1,4 @@
-// Tables of units: checks every size, then calls the kernels. One call serves a whole bucket.
+// Tables of units: checks every size, then calls the kernels. One call serves a whole batch.
 #include "fewbits.h"
 
 #include <algorithm>
@@ -25,28 +25,28 @@ int cast(int from, const void *values, int to, void *result, size_t count, fewbi
         return FEWBITS_OK;
     };
     if (from == to) {
-        return with_format(from, [&]<class F>(F) -> int { return run(kernels().of<F>().copy); });
+        return with_format(from, [&]<class F>(F) -> int { return run(kernels().casts.copy<F>()); });
     }
     if (from == FEWBITS_FLOAT32 && to == FEWBITS_FLOAT16) {
-        return run(kernels().float32_to_float16);
+        return run(kernels().casts.float32_to_float16);
     }
     if (from == FEWBITS_FLOAT32 && to == FEWBITS_BFLOAT16) {
-        return run(kernels().float32_to_bfloat16);
+        return run(kernels().casts.float32_to_bfloat16);
     }
     if (from == FEWBITS_FLOAT16 && to == FEWBITS_FLOAT32) {
-        return run(kernels().float16_to_float32);
+        return run(kernels().casts.float16_to_float32);
     }
     if (from == FEWBITS_BFLOAT16 && to == FEWBITS_FLOAT32) {
-        return run(kernels().bfloat16_to_float32);
+        return run(kernels().casts.bfloat16_to_float32);
     }
     cast_any(from, values, to, result, count, tally);
     return FEWBITS_OK;
 }
 
-// Sections whose sizes are those of the unit's layout.
-bool fits(const fewbits_unit &unit, int widths_first, int widths_second) {
-    return unit.count <= SIZE_MAX / 16 && unit.sizes[0] == packed_size(unit.count, widths_first) &&
-           unit.sizes[1] == packed_size(unit.count, widths_second) && unit.sizes[2] == 0;
+// Whether the sections have the sizes of codes of these widths, in bits; there is no third section.
+bool fits(const fewbits_unit &unit, int first, int second) {
+    return unit.count <= SIZE_MAX / 16 && unit.sizes[0] == packed_size(unit.count, first) &&
+           unit.sizes[1] == packed_size(unit.count, second) && unit.sizes[2] == 0;
 }
 
 bool ends_with_zeros(ConstBytes plane, size_t count, int width) {
@@ -82,17 +82,17 @@ template <class F> struct CodedPlanes {
     void encode(In<typename F::Bits> values, const Stream &stream, fewbits_rounding rounding,
                 fewbits_tally &tally) {
         const size_t count = values.size();
-        const auto &kernel = kernels().of<F>();
+        const auto &kernel = kernels().natural<F>();
         if constexpr (F::exponent == 8) {
-            kernel.natural_encode(values, stream, rounding, {bytes, count},
-                                  {signs, packed_size(count, 1)}, tally);
+            kernel.encode(values, stream, rounding, {bytes, count}, {signs, packed_size(count, 1)},
+                          tally);
         } else {
             each_piece(count, signs, [&](size_t start, size_t size, Bytes packed, Bytes plane) {
-                kernel.natural_encode(values.subspan(start, size), stream.from(start), rounding,
-                                      packed, plane, tally);
+                kernel.encode(values.subspan(start, size), stream.from(start), rounding, packed,
+                              plane, tally);
                 uint16_t codes[piece];
                 uint16_t *const to = wide ? words + start : codes;
-                kernels().unpack(packed, F::exponent, F::top_code + 1, {to, size});
+                kernels().common.unpack(packed, F::exponent, F::top_code + 1, {to, size});
                 std::transform(to, to + size, bytes + start,
                                [](uint16_t code) { return static_cast<uint8_t>(code); });
                 return FEWBITS_OK;
@@ -107,57 +107,69 @@ template <class F> struct CodedPlanes {
         if constexpr (F::exponent == 8) {
             return kernel({bytes, count}, {signs, packed_size(count, 1)}, values, tally);
         } else {
-            return each_piece(
-                count, signs, [&](size_t start, size_t size, Bytes packed, Bytes plane) {
-                    uint16_t codes[piece];
-                    std::copy_n(bytes + start, wide ? 0 : size, codes);
-                    kernels().pack({wide ? words + start : codes, size}, F::exponent, packed);
-                    return static_cast<int>(
-                        kernel(packed, plane, values.subspan(start, size), tally));
-                });
+            return each_piece(count, signs,
+                              [&](size_t start, size_t size, Bytes packed, Bytes plane) {
+                                  uint16_t codes[piece];
+                                  std::copy_n(bytes + start, wide ? 0 : size, codes);
+                                  kernels().common.pack({wide ? words + start : codes, size},
+                                                        F::exponent, packed);
+                                  return static_cast<int>(
+                                      kernel(packed, plane, values.subspan(start, size), tally));
+                              });
         }
     }
 };
 
+template <class F> void natural_coded_encode(fewbits_unit &unit, const CodedShape &shape) {
+    const auto rounding = static_cast<fewbits_rounding>(unit.option & FEWBITS_NEAREST);
+    const Stream stream = stream_of(unit);
+    const auto values = input<typename F::Bits>(unit.values, unit.count);
+    CodedPlanes<F> planes;
+    CodedWriter writer(shape, unit.sections[0]);
+    for (size_t start = 0; start < unit.count; start += kCodedBlock) {
+        const size_t count = std::min(kCodedBlock, values.size() - start);
+        planes.encode(values.subspan(start, count), stream.from(start), rounding, unit.tally);
+        writer.write({count, planes.bytes, planes.words, planes.signs});
+    }
+    unit.sizes[0] = writer.size();
+}
+
+// Decodes or accumulates: `values` and `kernel` are those of the direction.
+template <class F, class Value, class Kernel>
+int natural_coded_read(fewbits_unit &unit, const CodedShape &shape, Out<Value> values,
+                       Kernel kernel) {
+    CodedPlanes<F> planes;
+    CodedReader reader(shape, {unit.sections[0], unit.sizes[0]});
+    int status = reader.open();
+    for (size_t start = 0; start < unit.count && status == FEWBITS_OK; start += kCodedBlock) {
+        const size_t count = std::min<size_t>(kCodedBlock, unit.count - start);
+        status = reader.read({count, planes.bytes, planes.words, planes.signs});
+        if (status == FEWBITS_OK) {
+            status = planes.decode(values.subspan(start, count), kernel, unit.tally);
+        }
+    }
+    return status;
+}
+
 template <class F> int natural_coded(fewbits_unit &unit, Direction direction) {
-    using Bits = typename F::Bits;
-    using Total = typename FormatKernels<F>::Total;
     const CodedShape shape = {unit.count, F::top_code + 1, true};
     const bool encodes = direction == Direction::encode;
     if (unit.count > SIZE_MAX / 32 || unit.sizes[1] != 0 || unit.sizes[2] != 0 ||
         (encodes && unit.sizes[0] < shape.largest())) {
         return FEWBITS_BAD_SIZE;
     }
-    CodedPlanes<F> planes;
+    const auto &kernel = kernels().natural<F>();
     if (encodes) {
-        const auto rounding = static_cast<fewbits_rounding>(unit.option & FEWBITS_NEAREST);
-        const Stream stream = {{unit.key[0], unit.key[1], unit.key[2], unit.key[3]}, unit.first};
-        const auto values = input<Bits>(unit.values, unit.count);
-        CodedWriter writer(shape, unit.sections[0]);
-        for (size_t start = 0; start < unit.count; start += kCodedBlock) {
-            const size_t count = std::min(kCodedBlock, values.size() - start);
-            planes.encode(values.subspan(start, count), stream.from(start), rounding, unit.tally);
-            writer.write({count, planes.bytes, planes.words, planes.signs});
-        }
-        unit.sizes[0] = writer.size();
+        natural_coded_encode<F>(unit, shape);
         return FEWBITS_OK;
     }
-    CodedReader reader(shape, {unit.sections[0], unit.sizes[0]});
-    int status = reader.open();
-    for (size_t start = 0; start < unit.count && status == FEWBITS_OK; start += kCodedBlock) {
-        const size_t count = std::min<size_t>(kCodedBlock, unit.count - start);
-        status = reader.read({count, planes.bytes, planes.words, planes.signs});
-        if (status != FEWBITS_OK) {
-            break;
-        }
-        const auto &kernel = kernels().of<F>();
-        status = direction == Direction::decode
-                     ? planes.decode(output<Bits>(unit.values, unit.count).subspan(start, count),
-                                     kernel.natural_decode, unit.tally)
-                     : planes.decode(output<Total>(unit.values, unit.count).subspan(start, count),
-                                     kernel.natural_accumulate, unit.tally);
+    if (direction == Direction::decode) {
+        const auto values = output<typename F::Bits>(unit.values, unit.count);
+        return natural_coded_read<F>(unit, shape, values, kernel.decode);
     }
-    return status;
+    using Total = typename NaturalKernels<F>::Total;
+    return natural_coded_read<F>(unit, shape, output<Total>(unit.values, unit.count),
+                                 kernel.accumulate);
 }
 
 template <class F> int natural(fewbits_unit &unit, Direction direction) {
@@ -171,8 +183,8 @@ template <class F> int natural(fewbits_unit &unit, Direction direction) {
         return FEWBITS_BAD_SIZE;
     }
     using Bits = typename F::Bits;
-    using Total = typename FormatKernels<F>::Total;
-    const auto &kernel = kernels().of<F>();
+    using Total = typename NaturalKernels<F>::Total;
+    const auto &kernel = kernels().natural<F>();
     const Bytes exponents = {unit.sections[0], unit.sizes[0]};
     const Bytes signs = {unit.sections[1], unit.sizes[1]};
     // Judged first, so that the error does not depend on how far a table's kernel looks ahead.
@@ -181,19 +193,15 @@ template <class F> int natural(fewbits_unit &unit, Direction direction) {
         return FEWBITS_BAD_PADDING;
     }
     switch (direction) {
-    case Direction::encode: {
-        const Stream stream = {{unit.key[0], unit.key[1], unit.key[2], unit.key[3]}, unit.first};
-        kernel.natural_encode(input<Bits>(unit.values, unit.count), stream,
-                              static_cast<fewbits_rounding>(unit.option), exponents, signs,
-                              unit.tally);
+    case Direction::encode:
+        kernel.encode(input<Bits>(unit.values, unit.count), stream_of(unit),
+                      static_cast<fewbits_rounding>(unit.option), exponents, signs, unit.tally);
         return FEWBITS_OK;
-    }
     case Direction::decode:
-        return kernel.natural_decode(exponents, signs, output<Bits>(unit.values, unit.count),
-                                     unit.tally);
+        return kernel.decode(exponents, signs, output<Bits>(unit.values, unit.count), unit.tally);
     default:
-        return kernel.natural_accumulate(exponents, signs, output<Total>(unit.values, unit.count),
-                                         unit.tally);
+        return kernel.accumulate(exponents, signs, output<Total>(unit.values, unit.count),
+                                 unit.tally);
     }
 }
 
@@ -263,7 +271,7 @@ int sum_step(fewbits_unit &unit, Direction direction) {
                                          : step(static_cast<float>(unit.first));
 }
 
-// What a row asks for; false if it asks for what no row may.
+// Sets what a row asks for; false if no row may ask for it.
 bool direction_of(const fewbits_unit &unit, Direction called, Direction &direction) {
     const bool other = unit.encodes != 0 || unit.decodes != 0;
     direction = unit.encodes != 0   ? Direction::encode
@@ -304,6 +312,8 @@ int plain_unit(fewbits_unit &unit, Direction direction) {
         return sum_step(unit, direction);
     case FEWBITS_COMBINE:
         return direction == Direction::accumulate ? combine(unit) : int{FEWBITS_BAD_ARGUMENT};
+    case FEWBITS_DITHERING:
+        return dithering_unit(unit, direction);
     default:
         return FEWBITS_BAD_ARGUMENT;
     }

@@ -13,12 +13,11 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from fewbits import Operator, Rng, _native
+from fewbits import Operator, Rng
+from fewbits.backend import library as _native
+from fewbits.core.component import Component
 from fewbits.core.composition import Composed
-from fewbits.core.dithering import Dithering
-from fewbits.core.named import Named
-from fewbits.kernels import reference
-from fewbits.kernels.formats import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, FORMATS, Bits, Format
+from fewbits.families.dithering import Dithering
 from fewbits.operators.bfloat16 import Bfloat16
 from fewbits.operators.float16 import Float16
 from fewbits.operators.hadamard import Hadamard
@@ -31,6 +30,8 @@ from fewbits.operators.sparse_dithering import SparseDithering
 from fewbits.operators.spherical import Spherical
 from fewbits.operators.standard_dithering import StandardDithering
 from fewbits.operators.top_k import TopK
+from fewbits.reference import casts
+from fewbits.reference.formats import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, FORMATS, Bits, Format
 from references import (
     Sections,
     Values,
@@ -82,7 +83,7 @@ class Case:
         return self.parts[0].name in ("identity", "float16", "bfloat16", "natural")
 
     @property
-    def parts(self) -> tuple[Named, ...]:
+    def parts(self) -> tuple[Component, ...]:
         """The stages and the operator."""
         own = self.operator
         return (*own.before, own.last) if isinstance(own, Composed) else (own,)
@@ -213,6 +214,19 @@ CASES = (
     spherical_case(within=0.14),
     spherical_case(within=0.03, scale="unbiased"),
 )
+
+
+def others(*specs: str) -> list[str]:
+    """A row's spec for each operator and stage that these specs do not name."""
+    named = {re.split(":", part)[0] for spec in specs for part in spec.split("|")}
+    found: dict[str, str] = {}
+    for case in CASES:
+        for part in case.parts:
+            if part.name not in named:
+                found.setdefault(part.name, case.operator.spec)
+    return list(dict.fromkeys(found.values()))
+
+
 ROWS = [(case, format) for case in CASES for format in case.formats]
 ROW_IDS = [f"{case.id}-{format.name}" for case, format in ROWS]
 
@@ -225,7 +239,7 @@ DTYPES = {
 def array(values: npt.ArrayLike, format: Format) -> npt.NDArray:
     """Numbers rounded to a format, as an array of its dtype."""
     exact = np.asarray(values, np.float64)
-    bits, saturated, _ = reference.cast(exact.reshape(-1).view(np.uint64), FLOAT64, format)
+    bits, saturated, _ = casts.cast(exact.reshape(-1).view(np.uint64), FLOAT64, format)
     assert not saturated
     return bits.view(DTYPES[format]).reshape(exact.shape)
 

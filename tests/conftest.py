@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# For `benchmarks.rendered` and for `cases`: pytest's importlib mode adds nothing.
-sys.path.insert(0, str(Path(__file__).parents[1]))
+# For `cases`: pytest's importlib mode adds nothing.
 sys.path.insert(0, str(Path(__file__).parent))
 
-from fewbits import _native
+from fewbits.backend import library as _native
 
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
 settings.register_profile("dev", max_examples=50, **_COMMON)

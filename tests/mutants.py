@@ -30,7 +30,7 @@ COPIED = (
     "Makefile",
     "pyproject.toml",
     "README.md",
-    "benchmarks",
+    "lab",
     "native",
     "src",
     "tests",
@@ -92,8 +92,9 @@ def read_table() -> list[Mutant]:
 def isolated(source: Path, **more: str) -> dict[str, str]:
     """The environment in which `import fewbits` finds the package in the folder `source`."""
     (source / "sitecustomize.py").write_text(SITE)
+    path = os.pathsep.join(map(str, (source, source.parent / "lab" / "src")))
     # Compiled files are told apart by size and second, which two mutants may share.
-    return os.environ | {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"} | more
+    return os.environ | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"} | more
 
 
 class Tree:

@@ -6,16 +6,17 @@ import numpy as np
 import numpy.typing as npt
 
 from fewbits import Rng
-from fewbits.coding import enumerative, rans, rice, subsets
-from fewbits.core.dithering import Dithering
-from fewbits.core.vector import Vector
-from fewbits.kernels import dithering, reference, rotation
-from fewbits.kernels.formats import FLOAT32, FLOAT64, Bits, Format
-from fewbits.operators.hadamard import COMMON
+from fewbits.coding import bitpack, enumerative, rans, rice, subsets
+from fewbits.families.dithering import Dithering
 from fewbits.operators.natural_dithering import NaturalDithering
 from fewbits.operators.sparse_dithering import SparseDithering
 from fewbits.operators.spherical import Spherical
 from fewbits.operators.standard_dithering import StandardDithering
+from fewbits.reference import casts, dithering, rotation
+from fewbits.reference import natural as natural_reference
+from fewbits.reference.formats import FLOAT32, FLOAT64, Bits, Format
+from fewbits.reference.rotation import COMMON
+from fewbits.reference.spherical import runs, searched, together
 
 Values = npt.NDArray[np.float64]
 Sections = tuple[bytes, ...]
@@ -27,21 +28,21 @@ def same_bits(bits: Bits, format: Format, rng: Rng) -> Sections:
 
 def cast_to(target: Format) -> Callable[[Bits, Format, Rng], Sections]:
     def sections(bits: Bits, format: Format, rng: Rng) -> Sections:
-        return (reference.cast(bits, format, target)[0].tobytes(),)
+        return (casts.cast(bits, format, target)[0].tobytes(),)
 
     return sections
 
 
 def natural(bits: Bits, format: Format, rng: Rng | None) -> Sections:
-    codes = reference.natural(bits, format, rng)
+    codes = natural_reference.rounded(bits, format, rng)
     planes = (codes.exponents, format.exponent), (codes.signs, 1)
-    return tuple(reference.pack(plane, width).tobytes() for plane, width in planes)
+    return tuple(bitpack.pack(plane, width).tobytes() for plane, width in planes)
 
 
 def coded(bits: Bits, format: Format, rng: Rng | None) -> Sections:
-    codes = reference.natural(bits, format, rng)
+    codes = natural_reference.rounded(bits, format, rng)
     exponents, signs = codes.exponents.astype(np.uint16), codes.signs.astype(np.uint8)
-    return (rans.reference_encode(exponents, format.top_code + 1, signs),)
+    return (rans.encode(exponents, format.top_code + 1, signs),)
 
 
 Reference = Callable[[Bits, Format, Rng], Sections]
@@ -66,7 +67,7 @@ def top_k(fraction: float) -> Staged:
             magnitudes = bits & np.uint64(format.sign - 1)
             order = np.array(sorted(range(bits.size), key=lambda i: (-int(magnitudes[i]), i)), int)
         kept = np.sort(order[:k])
-        return (subsets.reference_encode(kept.astype(np.uint32), bits.size),), bits[kept]
+        return (subsets.encode(kept.astype(np.uint32), bits.size),), bits[kept]
 
     return split
 
@@ -76,11 +77,11 @@ def rand_k(fraction: float) -> Staged:
         d = bits.size
         k = min(d, max(1, int(fraction * d + 0.5)))
         kept = np.sort(np.argsort(~rng.words(0, d), kind="stable")[:k])
-        values = reference.to_float64(bits, format)
+        values = casts.to_float64(bits, format)
         with np.errstate(all="ignore"):
             scaled = values[kept] * (d / k) if d else values
             scaled[np.isinf(scaled)] = np.copysign(np.finfo(float).max, scaled)[np.isinf(scaled)]
-        result = reference.cast(scaled.view(np.uint64), FLOAT64, format)[0]
+        result = casts.cast(scaled.view(np.uint64), FLOAT64, format)[0]
         if not np.isfinite(values).all():
             result[:] = format.quiet_nan
         return (rng.key,), result
@@ -120,11 +121,11 @@ def dithered(operator: Dithering) -> Callable[[Bits, Format, Rng], Sections]:
         negative = bits >= format.sign
         if entropy:
             codes = np.where(odd, s + 1, levels).astype(np.uint16)
-            body = rans.reference_encode(codes, s + 2, (negative & ~odd).astype(np.uint8))
+            body = rans.encode(codes, s + 2, (negative & ~odd).astype(np.uint8))
         else:
             codes = np.where(odd, 2 * s + 1, levels + s * (negative & (levels > 0)))
             width = (2 * s + 1).bit_length()
-            body = reference.pack(codes.astype(np.uint16), width).tobytes()
+            body = bitpack.pack(codes.astype(np.uint16), width).tobytes()
         return scales.tobytes(), body
 
     return sections
@@ -133,7 +134,7 @@ def dithered(operator: Dithering) -> Callable[[Bits, Format, Rng], Sections]:
 def signed(bits: Bits, format: Format, rng: Rng) -> Sections:
     magnitude, odd = dithering.magnitudes(bits, format)
     codes = np.where(odd, 2, magnitude != 0).astype(np.uint16)
-    body = rans.reference_encode(codes, 3, ((bits >= format.sign) & ~odd).astype(np.uint8))
+    body = rans.encode(codes, 3, ((bits >= format.sign) & ~odd).astype(np.uint8))
     return dithering.means(bits, format, 0).tobytes(), body
 
 
@@ -148,7 +149,7 @@ def sparse_dithering(own: SparseDithering) -> Callable[[Bits, Format, Rng], Sect
         scale = FLOAT64 if format == FLOAT64 else FLOAT32
         scales, codes = [], [np.empty(0, np.int32)]
         for start in range(0, bits.size, size or 1):
-            x = reference.to_float64(bits[start : start + size], format)
+            x = casts.to_float64(bits[start : start + size], format)
             step, q = sparse_block(own, x, draws[start : start + size], format, scale)
             scales.append(step)
             codes.append(q)
@@ -161,8 +162,8 @@ def sparse_dithering(own: SparseDithering) -> Callable[[Bits, Format, Rng], Sect
                     enumerative.encode(pair, size or 1, scale), bitorder="little"
                 ).tobytes(),
             )
-        bound = own.layout(bits.size, format)[1].bound
-        coded = rans.reference_encode(np.abs(q).astype(np.uint16), bound, (q < 0).astype(np.uint8))
+        bound = own.layout(bits.size, format)[1].bound  # type: ignore[attr-defined]
+        coded = rans.encode(np.abs(q).astype(np.uint16), bound, (q < 0).astype(np.uint8))
         key = (stream.key,) if own.rounding == "subtractive" else ()
         return sent.tobytes(), coded, *key
 
@@ -235,13 +236,15 @@ def nearby(number: float, scale: Format, *, up: bool) -> float:
 
 def spherical(own: Spherical) -> Callable[[Bits, Format, Rng], Sections]:
     def sections(bits: Bits, format: Format, rng: Rng) -> Sections:
-        stream = rng.fork("sphere")
-        sent = own.searched(Vector(bits, format), rng, stream, native=False)
+        stream, how = rng.fork("sphere"), own.sphere(bits.size, format)
+        sent = together(
+            [searched(bits, format, how, run, rng, stream) for run in runs(how, bits.size)]
+        )
         radii, indices, escapes, key = own.layout(bits.size, format)
         return (
-            rans.reference_encode(sent.radii.astype(np.uint16), radii.bound),
-            rice.encode(sent.indices, indices.parameter).tobytes(),
-            rans.reference_encode(sent.escapes.astype(np.uint16), escapes.bound),
+            rans.encode(sent.radii.astype(np.uint16), radii.bound),  # type: ignore[attr-defined]
+            rice.encode(sent.indices, indices.parameter).tobytes(),  # type: ignore[attr-defined]
+            rans.encode(sent.escapes.astype(np.uint16), escapes.bound),  # type: ignore[attr-defined]
             stream.key[: key.count],
         )
 

@@ -108,7 +108,8 @@ def sanitized_environment() -> dict[str, str]:
         UBSAN_OPTIONS="print_stacktrace=1",
         PYTHONMALLOC="malloc",
     )
-    check = "import fewbits, fewbits._native as n; print(fewbits.__file__); print(n._core._name)"
+    imports = "import fewbits, fewbits.backend.library as native"
+    check = f"{imports}; print(fewbits.__file__); print(native._core._name)"
     loaded = run("sanitize-check", sys.executable, "-c", check, env=environment).split()
     symbols = (package / LIBRARY).read_bytes()
     if (

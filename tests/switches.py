@@ -5,30 +5,28 @@ import select
 import socket
 import struct
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import numpy as np
 
-from fewbits import Rng, _native, _native_switch
-from fewbits.links.aggregator import Address, Aggregator, Setup, new_job
-from fewbits.links.switch import SwitchWorker
+from fewbits import Rng
+from fewbits.backend import library as _native
+from fewbits.backend import switch as native_switch
+from fewbits.switch import aggregator
+from fewbits.switch.aggregator import Aggregator, AggregatorSetup
+from fewbits.switch.protocol import Address, new_job
+from fewbits.switch.worker import SwitchWorker
 
 HOST = "127.0.0.1"
 
 
-@contextmanager
-def serving(setup: Setup, at: Address = Address(HOST, 0)) -> Iterator[Aggregator]:  # noqa: B008
-    """An aggregator that answers until the end of the block."""
-    with Aggregator(at, setup) as own:
-        thread = threading.Thread(target=own.serve)
-        thread.start()
-        try:
-            yield own
-        finally:
-            own.stop()
-            thread.join()
+def serving(
+    setup: AggregatorSetup, bind: Address | None = None
+) -> AbstractContextManager[Aggregator]:
+    """An aggregator on this machine that answers until the end of the block."""
+    return aggregator.serving(setup, bind or Address(HOST, 0))
 
 
 class Relay:
@@ -102,7 +100,7 @@ class Relay:
 
 def table(size: int, chunk: int, key: bytes) -> np.ndarray:
     """The chunks of one unit."""
-    chunks = np.zeros(-(-size // chunk), _native_switch.CHUNK)
+    chunks = np.zeros(-(-size // chunk), native_switch.PACKET_ROW)
     chunks["offset"] = chunks["first"] = np.arange(0, size, chunk)
     chunks["count"] = np.minimum(chunk, size - chunks["offset"].astype(np.int64))
     chunks["key"] = np.void(key)

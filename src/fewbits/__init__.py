@@ -8,8 +8,6 @@
 ((3,), dtype('float32'))
 """
 
-from importlib.metadata import version
-
 from fewbits.codec import FrameInfo, compress, decompress, inspect, largest_frame
 from fewbits.core.guarantee import Guarantee
 from fewbits.core.operator import Operator
@@ -28,7 +26,7 @@ from fewbits.errors import (
 from fewbits.registry import operator
 from fewbits.rng import Rng
 
-__version__ = version("fewbits")
+__version__: str
 
 __all__ = [
     "DecodeError",
@@ -51,3 +49,12 @@ __all__ = [
     "largest_frame",
     "operator",
 ]
+
+
+def __getattr__(name: str) -> str:
+    """`__version__`, looked up only when it is asked for: importlib.metadata is slow to import."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("fewbits")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,33 +1,35 @@
-"""Vector to frame and back: what most users call."""
+"""The façade: vector to frame and frame to vector."""
 
-import ctypes
 import math
 import warnings
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from operator import index
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from fewbits import _native, registry
+from fewbits import registry
+from fewbits.backend.library import MAX_DIMENSIONS, Bytes
+from fewbits.backend.memory import new_bytes
+from fewbits.backend.parallel import available_threads
 from fewbits.core import vector
 from fewbits.core.operator import Operator
 from fewbits.core.vector import Vector
 from fewbits.errors import DecodeError, EncodeError, SaturationWarning, SpecError
-from fewbits.kernels.parallel import available_threads
-from fewbits.kernels.units import Tally
+from fewbits.reference.tally import Tally
 from fewbits.rng import Rng
 from fewbits.wire import frame as wire
-from fewbits.wire.frame import CHECKSUM_SIZE, Header, Parsed
+from fewbits.wire.frame import CHECKSUM_SIZE, Header
+from fewbits.wire.sections import Section, check_lengths
 
 MAX_ELEMENTS = 2**28
-_HUGE = 1 << 21  # bytes from which huge pages pay
 
 
 @dataclass(frozen=True, slots=True)
 class FrameInfo:
-    """What a frame says about itself."""
+    """The description of a frame."""
 
     operator: str
     dtype: str
@@ -67,13 +69,12 @@ def compress(
     """Compress an array or a CPU tensor to one self-describing frame.
 
     Without a `seed` the rounding draws fresh entropy. The same seed gives the same bytes, so never
-    use one seed for two vectors whose results are averaged: their errors would not cancel. An `Rng`
-    in its place is the stream itself. With
-    `out`, a writable buffer of at least `largest_frame(x, operator)` bytes, the frame is written
-    there and the filled part is returned as a `memoryview` (with `coder=rans` the bytes behind it
-    are scratch); otherwise it is `bytes`. NaN and infinity raise `EncodeError` unless
-    `nonfinite="carry"`. `threads=None` uses the processors that the process may use; the bytes
-    never depend on it.
+    use one seed for two vectors whose results are averaged: their errors would not cancel. You may
+    pass an `Rng`, the stream itself, instead. With `out`, a writable buffer of at least
+    `largest_frame(x, operator)` bytes, the frame is written there and the filled part is returned
+    as a `memoryview` (with `coder=rans` the bytes behind it are scratch); otherwise the result is
+    `bytes`. NaN and infinity raise `EncodeError` unless `nonfinite="carry"`. `threads=None` uses
+    all processors of the process; the bytes never depend on it.
 
     >>> import numpy as np, fewbits
     >>> frame = fewbits.compress(np.float32([1.0, -2.0, 0.0]), "natural", seed=7)
@@ -85,7 +86,7 @@ def compress(
     chosen = registry.operator(operator)
     values, shape = vector.from_array(x)
     header, room = _largest(chosen, values, shape)
-    result, buffer = _new_bytes(room) if out is None else _output(out, room, chosen)
+    result, buffer = new_bytes(room) if out is None else _output(out, room, chosen)
     _apart(values.bits, buffer)
     rng = seed if isinstance(seed, Rng) else _stream(seed)
     tally, size = _write(buffer, header, chosen, values, rng, threads=_threads(threads))
@@ -105,7 +106,7 @@ def compress(
 
 
 def largest_frame(x: object, operator: str | Operator) -> int:
-    """How many bytes a frame of `x`, or of any vector of its shape and dtype, has at most.
+    """The largest size of a frame of `x`, or of any vector of its shape and dtype.
 
     >>> import numpy as np, fewbits
     >>> buffer = bytearray(fewbits.largest_frame(np.zeros(1000, np.float32), "natural:coder=rans"))
@@ -124,65 +125,102 @@ def decompress(
 ) -> Any:
     """The vector in a frame, with the shape and dtype that went in.
 
-    Any bytes at all are safe to pass: what is not a frame raises `DecodeError`, and a frame of more
-    than `max_elements` values raises `LimitError`, before anything is allocated. With `out`, an
+    You may pass any bytes: those that are not a frame raise `DecodeError`, and a frame of more than
+    `max_elements` values raises `LimitError`, before anything is allocated. With `out`, an
     array or a tensor of the right shape and dtype, the values are written there and `out` is
     returned (its content is undefined after an error); otherwise a NumPy array is made, or a tensor
     with `to="torch"`. bfloat16 without torch needs ml_dtypes.
     """
     if to not in ("numpy", "torch"):
         raise SpecError(f"to must be 'numpy' or 'torch', got {to!r}")
-    workers = _threads(threads)
-    data = _input(frame)
-    parsed = wire.parse(data, _limit(max_elements), workers)
-    header = parsed.header
-    chosen = _checked_operator(parsed)
+    opened = open_frame(frame, max_elements=max_elements, threads=threads)
     if out is not None:
-        result, values = out, vector.existing(out, header.format, header.shape)
-        _apart(data, values.bits)
-    elif to == "torch":
-        result, values = vector.new_tensor(header.format, header.shape)
-    else:
-        result, values = vector.new_array(header.format, header.shape)
-    tally = chosen.decode(parsed.sections, values, threads=workers)
-    if bool(tally.nonfinite) != header.nonfinite:
-        raise DecodeError(
-            f"{tally.nonfinite} values are not finite, the header's flag says otherwise"
-        )
+        opened.into(out, threads=threads)
+        return out
+    make = vector.new_tensor if to == "torch" else vector.new_array
+    result, values = make(opened.header.format, opened.header.shape)
+    opened.decode(values, threads=threads)
     return result
 
 
 def inspect(frame: Any, *, max_elements: int = 2**62) -> FrameInfo:
-    """What a frame says about itself.
+    """The description of a frame.
 
     Structure, checksum and section lengths are checked; no value is decoded.
     """
-    parsed = wire.parse(_input(frame), _limit(max_elements))
-    header, chosen = parsed.header, _checked_operator(parsed)
-    layout = chosen.layout(header.elements, header.format)
-    size = len(header.encode()) + sum(header.lengths) + CHECKSUM_SIZE
-    elements = header.elements
-    return FrameInfo(
-        operator=chosen.spec,
-        dtype=header.format.name,
-        shape=header.shape,
-        elements=elements,
-        finite=not header.nonfinite,
-        bytes=size,
-        sections={
-            section.name: length for section, length in zip(layout, header.lengths, strict=True)
-        },
-        overhead=size - sum(header.lengths),
-        bits_per_value=8 * size / elements if elements else math.nan,
-        ratio=elements * header.format.itemsize / size,
-    )
+    return open_frame(frame, max_elements=max_elements, threads=1).info()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedFrame:
+    """A frame that was parsed and verified once, for inspection and decoding."""
+
+    header: Header
+    operator: Operator
+    layout: tuple[Section, ...]
+    sections: tuple[Bytes, ...]
+    data: Bytes
+
+    def info(self) -> FrameInfo:
+        header, size = self.header, self.data.size
+        elements, lengths = header.elements, header.lengths
+        return FrameInfo(
+            operator=self.operator.spec,
+            dtype=header.format.name,
+            shape=header.shape,
+            elements=elements,
+            finite=not header.nonfinite,
+            bytes=size,
+            sections={own.name: length for own, length in zip(self.layout, lengths, strict=True)},
+            overhead=size - sum(lengths),
+            bits_per_value=8 * size / elements if elements else math.nan,
+            ratio=elements * header.format.itemsize / size,
+        )
+
+    def into(self, out: Any, *, threads: int | None = None) -> None:
+        """Write the values into an array or a tensor of the right shape and dtype."""
+        values = vector.existing(out, self.header.format, self.header.shape)
+        _apart(self.data, values.bits)
+        self.decode(values, threads=threads)
+
+    def decode(self, values: Vector, *, threads: int | None = None) -> None:
+        """Write the values into a vector that has their number and format."""
+        tally = self.operator.decode_checked(self.sections, values, threads=_threads(threads))
+        if bool(tally.nonfinite) != self.header.nonfinite:
+            raise DecodeError(
+                f"{tally.nonfinite} values are not finite, the header's flag says otherwise"
+            )
+
+
+def open_frame(
+    frame: Any,
+    *,
+    max_elements: int = MAX_ELEMENTS,
+    expected: Operator | None = None,
+    threads: int | None = None,
+) -> OpenedFrame:
+    """Parse and verify a frame: its structure, checksum and the lengths of its sections.
+
+    Where the operator is agreed upon, pass it as `expected`: it is compared with the header's
+    before the checksum is computed and before anything is made of the header's parameters.
+    """
+    workers = _threads(threads)
+    parsed = wire.read(_input(frame), _limit(max_elements))
+    if expected is not None and parsed.header.stages != expected.stages:
+        raise DecodeError(
+            f"operator {registry.from_wire(parsed.header.stages)}, expected {expected}"
+        )
+    parsed.verify(workers)
+    chosen = expected or registry.from_wire(parsed.header.stages)
+    layout = _checked_layout(chosen, parsed.header)
+    return OpenedFrame(parsed.header, chosen, layout, parsed.sections, parsed.data)
 
 
 def _largest(chosen: Operator, values: Vector, shape: tuple[int, ...]) -> tuple[Header, int]:
     """The header of the largest frame, and that frame's size."""
-    if len(shape) > wire.MAX_DIMENSIONS:
+    if len(shape) > MAX_DIMENSIONS:
         raise EncodeError(
-            f"{len(shape)} dimensions, at most {wire.MAX_DIMENSIONS} are supported: reshape first"
+            f"{len(shape)} dimensions, at most {MAX_DIMENSIONS} are supported: reshape first"
         )
     layout = chosen.layout(values.count, values.format)
     lengths = tuple(section.size for section in layout)
@@ -191,30 +229,23 @@ def _largest(chosen: Operator, values: Vector, shape: tuple[int, ...]) -> tuple[
 
 
 def _write(
-    buffer: _native.Bytes,
-    header: Header,
-    chosen: Operator,
-    values: Vector,
-    rng: Rng,
-    *,
-    threads: int,
+    buffer: Bytes, header: Header, chosen: Operator, values: Vector, rng: Rng, *, threads: int
 ) -> tuple[Tally, int]:
     """Write a frame whose sections have at most the header's lengths; returns its size.
 
     Sections first, then the header, which says how long they are and if all values are finite, then
     the checksum.
     """
-    at = len(header.encode())
-    parts = []
+    starts = [len(header.encode())]
     for length in header.lengths:
-        parts.append(buffer[at : at + length])
-        at += length
+        starts.append(starts[-1] + length)
+    parts = [buffer[start:stop] for start, stop in pairwise(starts)]
     tally, sizes = chosen.encode(values, rng, tuple(parts), threads=threads)
     final = replace(header, lengths=sizes, nonfinite=tally.nonfinite > 0)
     encoded = final.encode()
     at = len(encoded)
-    for part, size in zip(parts, sizes, strict=True):
-        if _native.address(part) != _native.address(buffer) + at:  # what came before was shorter
+    for start, part, size in zip(starts, parts, sizes, strict=False):
+        if start != at:  # what came before was shorter
             buffer[at : at + size] = part[:size]
         at += size
     buffer[: len(encoded)] = np.frombuffer(encoded, np.uint8)
@@ -223,19 +254,16 @@ def _write(
     return tally, size
 
 
-def _checked_operator(parsed: Parsed) -> Operator:
-    """The operator of a frame whose sections have the lengths that it allows."""
-    header = parsed.header
-    chosen = registry.from_wire(header.stages)
+def _checked_layout(chosen: Operator, header: Header) -> tuple[Section, ...]:
+    """The operator's sections; `DecodeError` if the header gives them other lengths."""
     try:
         layout = chosen.layout(header.elements, header.format)
     except SpecError as error:  # parameters that no vector of this size and dtype can have
         raise DecodeError(f"the header's parameters make no sense: {error}") from error
     if len(layout) != len(header.lengths):
         raise DecodeError(f"{len(header.lengths)} sections, {chosen} has {len(layout)}")
-    for section, length in zip(layout, header.lengths, strict=True):
-        section.check(length)
-    return chosen
+    check_lengths(layout, header.lengths)
+    return layout
 
 
 def _stream(seed: int | None) -> Rng:
@@ -249,7 +277,7 @@ def _threads(threads: int | None) -> int:
 
 
 def _limit(max_elements: int) -> int:
-    """A limit that fits the native parser's 64 bits: a negative one would wrap to no limit."""
+    """The limit in the native parser's 64 bits; a negative one would wrap to no limit."""
     return _whole("max_elements", max_elements, 0, 2**64 - 1)
 
 
@@ -264,13 +292,13 @@ def _whole(name: str, value: int, least: int, most: int) -> int:
 
 
 def _apart(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> None:
-    """Refuse an output that would overwrite what is still to be read."""
+    """Refuse an output that overlaps the input."""
     if np.may_share_memory(one, other):
         raise SpecError("out overlaps the input: pass memory of its own")
 
 
-def _input(frame: Any) -> _native.Bytes:
-    """Any bytes-like object as an array, without a copy where it is contiguous."""
+def _input(frame: Any) -> Bytes:
+    """Any bytes-like object as an array, without a copy if it is contiguous."""
     try:
         view = memoryview(frame)
     except (TypeError, ValueError, BufferError):
@@ -280,7 +308,7 @@ def _input(frame: Any) -> _native.Bytes:
     return np.frombuffer(view.cast("B"), np.uint8) if view.nbytes else np.empty(0, np.uint8)
 
 
-def _output(out: Any, size: int, chosen: Operator) -> tuple[memoryview, _native.Bytes]:
+def _output(out: Any, size: int, chosen: Operator) -> tuple[memoryview, Bytes]:
     try:
         view = memoryview(out).cast("B")
     except (TypeError, ValueError, BufferError):
@@ -293,20 +321,3 @@ def _output(out: Any, size: int, chosen: Operator) -> tuple[memoryview, _native.
         raise SpecError(f"out has {view.nbytes} bytes, {chosen} may need {size}: see largest_frame")
     filled = view[:size]
     return filled, np.frombuffer(filled, np.uint8)
-
-
-def _new_bytes(size: int) -> tuple[bytes, npt.NDArray[np.uint8]]:
-    """A new `bytes` object and a writable view of it, for filling before anyone else sees it.
-
-    This is how C extensions make `bytes` without a second copy; a copy of fresh memory would cost
-    more than the compression.
-    """
-    make = ctypes.pythonapi.PyBytes_FromStringAndSize
-    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_char_p, ctypes.c_ssize_t]
-    result: bytes = make(None, size)
-    start = np.frombuffer(result, np.uint8)
-    memory = (ctypes.c_uint8 * size).from_address(_native.address(start))
-    buffer = np.frombuffer(memoryview(memory), np.uint8)
-    if size >= _HUGE:
-        _native.advise_huge(buffer)
-    return result, buffer

@@ -4,10 +4,10 @@
 FewbitsError
 ├── SpecError(ValueError)          a spec or parameters make no sense      → fix your call
 ├── EncodeError(ValueError)        not a finite vector of a known dtype    → fix your data
-├── DecodeError(ValueError)        not a frame; all that decoding raises   → distrust the sender
+├── DecodeError(ValueError)        not a frame; decoding raises no other   → distrust the sender
 │   ├── VersionError               a newer format or an unknown operator   → upgrade
 │   └── LimitError                 larger than the caller allowed          → raise it or drop
-├── DisagreementError              ranks run different schemes or steps    → align configuration
+├── DisagreementError              ranks run different configurations      → align configuration
 ├── PeerError                      another rank or client failed           → look at the named one
 └── MissingExtraError(ImportError) an optional package is not installed    → install the extra
 ```
@@ -15,7 +15,7 @@ FewbitsError
 
 
 class FewbitsError(Exception):
-    """Whatever goes wrong in fewbits."""
+    """The base class of all errors of fewbits."""
 
 
 class SpecError(FewbitsError, ValueError):
@@ -27,9 +27,9 @@ class EncodeError(FewbitsError, ValueError):
 
 
 class DecodeError(FewbitsError, ValueError):
-    """The bytes are not a frame, or not what their sender should have sent."""
+    """The bytes are not a frame, or not the frame that their sender should have sent."""
 
-    unit: int | None = None  # the bad row, where a table of units was decoded
+    row: int | None = None  # the bad one, where a table was decoded
 
 
 class VersionError(DecodeError):
@@ -53,9 +53,9 @@ class MissingExtraError(FewbitsError, ImportError):
 
     @classmethod
     def of(cls, what: str, extra: str) -> "MissingExtraError":
-        """`what` says who needs which package; the extra brings it, by either way to install."""
+        """The error with both ways to install `extra`; `what` says who needs which package."""
         return cls(f"{what}: pip install 'fewbits[{extra}]', or '.[{extra}]' in a checkout")
 
 
 class SaturationWarning(UserWarning):
-    """Finite values beyond the operator's range were replaced by its largest value: a bias."""
+    """Finite values beyond the operator's range became its largest value, which is a bias."""

@@ -1,8 +1,8 @@
-"""Which operator for which tensor: values that compose.
+"""Policies choose the operator of each tensor. They are values and compose.
 
-A policy is called with a parameter's name and shape and answers `Operator`, or `Exact` with the
-reason why the tensor travels as it is. `None` leaves the tensor to the operator that all others
-get; the string `"exact"` is short for `Exact`.
+A policy is called with a parameter's name and shape and returns an `Operator`, or `Exact` with the
+reason why the tensor is not compressed. `None` gives the tensor the operator that all others get.
+The string `"exact"` is short for `Exact`.
 """
 
 import math
@@ -17,7 +17,7 @@ from fewbits.registry import operator
 SMALL = 16_384
 EXACT = "exact"
 NEGLIGIBLE_BIAS = 1e-3  # squared relative error below which a biased operator is a mere cast
-_MANY = 65_536  # values for which bias is judged: the fewer, the less some operators lose
+_JUDGED = 65_536  # values for which bias is judged: the fewer, the less some operators lose
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,14 @@ Policy = Callable[[str, tuple[int, ...]], Operator | Exact | str | None]
 class Default:
     """Compress matrices and larger; send vectors (biases, norms) and small tensors exactly.
 
-    One-dimensional parameters are few and suffer most from noise; below `small` elements a tensor
-    is not worth its overhead.
+    One-dimensional parameters are few and suffer most from noise. Below `small` elements a tensor
+    is not worth the overhead.
     """
 
     small: int = SMALL
 
     def __call__(self, name: str, shape: tuple[int, ...]) -> Exact | None:
-        """Why the tensor goes exact, or None if it may be compressed."""
+        """The reason why the tensor goes exact, or None if it may be compressed."""
         if len(shape) <= 1:
             return Exact("one-dimensional")
         if math.prod(shape) < self.small:
@@ -52,7 +52,7 @@ class Default:
 
 @dataclass(frozen=True, slots=True)
 class ByName:
-    """The first pattern that matches the name decides; `exact` sends the tensor as it is.
+    """The first pattern that matches the name decides; `exact` sends the tensor exactly.
 
     >>> rules = ByName({"*.bias": "exact", "head.*": "bfloat16"})
     >>> rules("layer.bias", (10,))
@@ -62,13 +62,12 @@ class ByName:
     rules: Mapping[str, str | Operator] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """A bad spec is refused here, not when a tensor first matches its pattern."""
+        """Refuse a bad spec here, not when a tensor first matches its pattern."""
         for spec in self.rules.values():
             if spec != EXACT:
                 operator(spec)
 
     def __call__(self, name: str, shape: tuple[int, ...]) -> Operator | Exact | None:
-        """The operator of the first matching rule."""
         for pattern, spec in self.rules.items():
             if fnmatchcase(name, pattern):
                 return Exact("named") if spec == EXACT else operator(spec)
@@ -82,7 +81,6 @@ class Chain:
     policies: tuple[Policy, ...]
 
     def __call__(self, name: str, shape: tuple[int, ...]) -> Operator | Exact | str | None:
-        """The first answer that is not None."""
         for policy in self.policies:
             choice = policy(name, shape)
             if choice is not None:
@@ -91,7 +89,7 @@ class Chain:
 
 
 def choose(policy: Policy, name: str, shape: tuple[int, ...], otherwise: Operator) -> Choice:
-    """The operator for one tensor: the policy's answer, or `otherwise` where it has none."""
+    """The operator for one tensor: the policy's answer, or `otherwise` if it has none."""
     choice = policy(name, shape)
     if choice is None:
         return otherwise
@@ -115,6 +113,6 @@ def resolved(policy: Policy | Mapping[str, str | Operator] | None, default: Poli
 
 
 def is_biased(operator: Operator) -> bool:
-    """Whether the operator's bias is one that training would notice."""
-    guarantee = operator.guarantee(_MANY)
+    """Whether the operator has a bias large enough to matter in training."""
+    guarantee = operator.guarantee(_JUDGED)
     return not guarantee.unbiased and guarantee.error > NEGLIGIBLE_BIAS

@@ -4,10 +4,13 @@ from dataclasses import dataclass
 
 from fewbits.errors import SpecError
 
+AUTO = "auto"
+"""Not a preset: tries several operators and goes on with the fastest."""
+
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """Both directions' operator and the memory that it needs."""
+    """The operator of both directions and the memory that it needs."""
 
     operator: str
     feedback: str
@@ -18,13 +21,13 @@ PRESETS = {
     "tiny": Preset(
         "top-k:fraction=0.01|natural",
         "ef14",
-        "the fewest bytes of what kept the accuracy of plain training with every model tried",
-    ),
+        "the fewest bytes at which every model tried kept the accuracy of plain training",
+    )
 }
 
 
 def expand(worker: object, **others: object) -> Preset | None:
-    """The preset of this name, if there is one; it leaves nothing else to choose."""
+    """The preset of this name, or None."""
     preset = PRESETS.get(worker) if isinstance(worker, str) else None
     if preset is not None:
         refuse_others(str(worker), **others)
@@ -32,7 +35,7 @@ def expand(worker: object, **others: object) -> Preset | None:
 
 
 def refuse_others(name: str, **others: object) -> None:
-    """`SpecError` if anything is given that `name` chooses itself."""
+    """Raise `SpecError` if an option is given that the preset `name` chooses itself."""
     given = [other for other, value in others.items() if value is not None]
     if given:
         raise SpecError(

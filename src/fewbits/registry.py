@@ -1,7 +1,6 @@
 """Finds operators and stages in `fewbits/operators/*.py`, by spec name and by wire code."""
 
 import dataclasses
-import difflib
 import pkgutil
 from functools import cache
 from importlib import import_module
@@ -9,19 +8,19 @@ from typing import NamedTuple
 
 import fewbits.operators
 from fewbits.core import parameters
+from fewbits.core.component import Component
 from fewbits.core.composition import Composed
-from fewbits.core.named import Named
 from fewbits.core.operator import Operator
 from fewbits.core.stage import Stage
 from fewbits.errors import DecodeError, SpecError, VersionError
-from fewbits.kernels.formats import FLOAT32
+from fewbits.reference.formats import FLOAT32
 from fewbits.wire import frame as wire
 
 
-class Known(NamedTuple):
+class Catalogue(NamedTuple):
     """The operators' classes by spec name and by wire code, the stages' likewise, and aliases.
 
-    Operators and stages share names and codes: none is used twice. An alias has the parameters that
+    No name and no code is used twice among operators and stages. An alias has the parameters that
     it stands for beside its class.
     """
 
@@ -31,11 +30,16 @@ class Known(NamedTuple):
     stage_codes: dict[int, type[Stage]]
     aliases: dict[str, tuple[type[Operator] | type[Stage], str]]
 
+    def classes(self) -> dict[str, type[Operator] | type[Stage]]:
+        """All operators and stages, in the order of their names."""
+        found: dict[str, type[Operator] | type[Stage]] = {**self.by_name, **self.stages}
+        return dict(sorted(found.items()))
+
 
 @cache
-def known() -> Known:
+def catalogue() -> Catalogue:
     """All operators and stages, found once by scanning their package."""
-    found = Known({}, {}, {}, {}, {})
+    found = Catalogue({}, {}, {}, {}, {})
     for module in pkgutil.iter_modules(fewbits.operators.__path__):
         contents = vars(import_module(f"fewbits.operators.{module.name}"))
         for cls in contents.values():
@@ -61,8 +65,8 @@ def known() -> Known:
 def operator(spec: str | Operator) -> Operator:
     """The operator that a spec names, such as `natural` or `top-k|natural:rounding=nearest`.
 
-    Stages are separated by `|`, and the first is applied first. The parameters that an alias stands
-    for give way to those that the spec gives. An operator is returned as it is.
+    Stages are separated by `|`, and the first is applied first. Parameters in the spec override
+    those of an alias. An operator is returned unchanged.
     """
     if isinstance(spec, Operator):
         return spec
@@ -74,7 +78,7 @@ def operator(spec: str | Operator) -> Operator:
         if not isinstance(part, Stage):
             raise SpecError(
                 f"{part.name} is an operator and must be last in {spec!r}: "
-                f"before a '|' stand stages, {', '.join(sorted(known().stages))}"
+                f"before a '|' stand stages, {', '.join(sorted(catalogue().stages))}"
             )
     if isinstance(last, Stage):
         raise SpecError(
@@ -83,10 +87,10 @@ def operator(spec: str | Operator) -> Operator:
     return _composed(stages, last)
 
 
-def offered(cls: type[Named], d: int) -> list[str]:
+def example_specs(cls: type[Component], d: int) -> list[str]:
     """The default spec and each other choice that alone makes sense for a vector of `d` values.
 
-    A stage stands before `natural`; where a parameter must be given, nothing is offered.
+    A stage stands before `natural`. A class with a parameter that must be given has none.
     """
     fields = parameters.fields(cls)
     if any(field.default is dataclasses.MISSING for field in fields):
@@ -101,10 +105,9 @@ def offered(cls: type[Named], d: int) -> list[str]:
     return [spec + after for spec in (cls.name, *others) if _suits(spec + after, d)]
 
 
-def all_offered(d: int) -> list[str]:
-    """What is offered of every operator and stage, by name."""
-    classes = sorted({**known().by_name, **known().stages}.items())
-    return [spec for _, cls in classes for spec in offered(cls, d)]
+def all_example_specs(d: int) -> list[str]:
+    """The example specs of every operator and stage, by name."""
+    return [spec for cls in catalogue().classes().values() for spec in example_specs(cls, d)]
 
 
 def _suits(spec: str, d: int) -> bool:
@@ -115,7 +118,7 @@ def _suits(spec: str, d: int) -> bool:
     return True
 
 
-def from_wire(stages: tuple[wire.Stage, ...]) -> Operator:
+def from_wire(stages: tuple[wire.StageRecord, ...]) -> Operator:
     """The operator that a frame's header names; `DecodeError` if there is none."""
     parts = [_from_stage(stage) for stage in stages]
     for part in parts[:-1]:
@@ -126,20 +129,22 @@ def from_wire(stages: tuple[wire.Stage, ...]) -> Operator:
     return _composed(parts[:-1], parts[-1])
 
 
-def _composed(stages: list[Named], last: Named) -> Operator:
+def _composed(stages: list[Component], last: Component) -> Operator:
     assert isinstance(last, Operator)
     before = tuple(stage for stage in stages if isinstance(stage, Stage))
     return Composed(before, last) if before else last
 
 
-def _from_text(text: str, spec: str) -> Named:
+def _from_text(text: str, spec: str) -> Component:
     name, colon, fields = (part.strip() for part in text.partition(":"))
     if not name and "|" in spec:
         raise SpecError(f"nothing stands on one side of a '|' in {spec!r}")
-    cls, preset = known().aliases.get(name, (_find_name(known(), name), ""))
+    cls, preset = catalogue().aliases.get(name, (_find_name(catalogue(), name), ""))
     if cls is None:
-        names = sorted({*known().by_name, *known().stages})
-        close = difflib.get_close_matches(name, [*names, *known().aliases], n=1)
+        names = list(catalogue().classes())
+        from difflib import get_close_matches  # slow to import
+
+        close = get_close_matches(name, [*names, *catalogue().aliases], n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(names)}"
         raise SpecError(f"unknown operator {name!r}: {hint}")
     if colon and not fields:
@@ -147,8 +152,8 @@ def _from_text(text: str, spec: str) -> Named:
     return cls(**parameters.from_text(cls, preset) | parameters.from_text(cls, fields))
 
 
-def _from_stage(stage: wire.Stage) -> Named:
-    cls = _find_code(known(), stage.code)
+def _from_stage(stage: wire.StageRecord) -> Component:
+    cls = _find_code(catalogue(), stage.code)
     if cls is None:
         raise VersionError(f"operator code {stage.code} is unknown: upgrade fewbits")
     try:
@@ -157,9 +162,9 @@ def _from_stage(stage: wire.Stage) -> Named:
         raise DecodeError(f"the header's parameters make no sense: {error}") from error
 
 
-def _find_name(found: Known, name: str) -> type[Operator] | type[Stage] | None:
+def _find_name(found: Catalogue, name: str) -> type[Operator] | type[Stage] | None:
     return found.by_name.get(name) or found.stages.get(name)
 
 
-def _find_code(found: Known, code: int) -> type[Operator] | type[Stage] | None:
+def _find_code(found: Catalogue, code: int) -> type[Operator] | type[Stage] | None:
     return found.by_code.get(code) or found.stage_codes.get(code)

@@ -1,4 +1,4 @@
-r"""Counter-based randomness: a stream is a 128-bit key, and any word of it can be had by its index.
+r"""Counter-based randomness: a 128-bit key names a stream, and any word can be made from its index.
 
 Word $i = 2^{32} h + l$ of the stream with key $(k_0, k_1, k_2, k_3)$, all arithmetic modulo
 $2^{32}$:
@@ -34,7 +34,7 @@ KEY_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class Rng:
-    """A random stream. `fork` names independent streams below it; nothing is ever advanced.
+    """A random stream without state. `fork` names independent streams below it.
 
     A key must look random, as those of `from_seed`, `fresh` and `fork` do: hand-made keys that
     differ in a few bits give correlated streams.

@@ -6,7 +6,7 @@ import pytest
 import fewbits
 from cases import DTYPES, ROW_IDS, ROWS, Case, array, bits
 from fewbits import SpecError
-from fewbits.kernels.formats import BFLOAT16, FLOAT32, FLOAT64, Format
+from fewbits.reference.formats import BFLOAT16, FLOAT32, FLOAT64, Format
 
 rows = pytest.mark.parametrize(("case", "format"), ROWS, ids=ROW_IDS)
 

@@ -20,9 +20,10 @@ from cases import (
     exact,
     mixed_bits,
 )
-from fewbits import Operator, Rng, SaturationWarning, _native, registry
+from fewbits import Operator, Rng, SaturationWarning, registry
+from fewbits.backend import library as _native
 from fewbits.core.vector import Vector
-from fewbits.kernels.formats import BFLOAT16, FORMATS, Format
+from fewbits.reference.formats import BFLOAT16, FORMATS, Format
 from fewbits.wire import frame as wire
 
 rows = pytest.mark.parametrize(("case", "format"), ROWS, ids=ROW_IDS)
@@ -126,7 +127,7 @@ def test_threads_and_tables_never_change_bytes(case: Case) -> None:
     before = _native.simd()
     frames, results = [], []
     try:
-        for table in ("scalar", before):
+        for table in ("portable", before):
             _native.use_simd(table)
             for threads in (1, 2):
                 frames.append(fewbits.compress(x, case.operator, seed=9, threads=threads))

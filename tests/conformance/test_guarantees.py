@@ -8,7 +8,7 @@ import pytest
 
 import fewbits
 from cases import ROW_IDS, ROWS, Case, Values, array, exact, shapes_of_vector
-from fewbits.kernels.formats import FLOAT32, Format
+from fewbits.reference.formats import FLOAT32, Format
 
 rows = pytest.mark.parametrize(("case", "format"), ROWS, ids=ROW_IDS)
 EXACT = [row for row in ROWS if row[0].operator.guarantee(8, row[1]).omega == 0]

@@ -6,7 +6,7 @@ import pytest
 import fewbits
 from cases import ROW_IDS, ROWS, Case, array, bits, mixed_bits, sealed
 from fewbits import DecodeError
-from fewbits.kernels.formats import FLOAT32, Format
+from fewbits.reference.formats import FLOAT32, Format
 from fewbits.wire import frame as wire
 from fewbits.wire.frame import Header
 

@@ -13,19 +13,18 @@ from scenarios import attach, batch, built
 from workers import World
 
 from fewbits import ddp
-from fewbits.core.operator import Parts
-from fewbits.core.vector import Vector
-from fewbits.exchange import plain, reducer
-from fewbits.exchange.jobs import Job
-from fewbits.exchange.pipeline import Pipeline
-from fewbits.exchange.reducer import Compressed
-from fewbits.kernels.formats import Format
-from fewbits.kernels.native import Tally
-from fewbits.links.torch_comm import TorchComm
+from fewbits.backend.kernel import Row, Written
+from fewbits.collectives.comm import Mail, Pending
+from fewbits.collectives.units import Batch
+from fewbits.core.operator import Operator
 from fewbits.operators.natural import Natural
-from fewbits.rng import Rng
-from fewbits.schemes.comm import Mail, Pending
-from fewbits.schemes.units import Batch
+from fewbits.reference.formats import Format
+from fewbits.reference.tally import Tally
+from fewbits.session import plain, reducer
+from fewbits.session.jobs import Job
+from fewbits.session.pipeline import Background
+from fewbits.session.reducer import Compressed
+from fewbits.transport.torch_comm import TorchComm
 from fewbits.wire.sections import Section
 
 STEP = 4  # the step in which things go wrong: payloads travel with their headers by then
@@ -92,7 +91,7 @@ def _prepare(world: World, state: ddp.Compression, place: str, deed: str) -> Non
     """Patch this process so that it does the deed when it comes to the place."""
 
     def now() -> None:
-        if state.progress.step == step_of(place):
+        if state.session.progress.step == step_of(place):
             world.mark()
             DEEDS[deed]()
 
@@ -126,8 +125,8 @@ def _before_exchange(state: ddp.Compression, number: int, deed: Callable[[], Non
     seen = {"step": -1, "count": 0}
 
     def count() -> None:
-        if seen["step"] != state.progress.step:
-            seen.update(step=state.progress.step, count=0)
+        if seen["step"] != state.session.progress.step:
+            seen.update(step=state.session.progress.step, count=0)
         if seen["count"] == number:
             deed()
         seen["count"] += 1
@@ -146,9 +145,13 @@ def _damage(world: World, state: ddp.Compression, step: int) -> None:
         def damage() -> None:
             for _, incoming in mail:
                 payload = incoming[sender]
-                if state.progress.step == step and payload is not None and payload.size > 1000:
+                if (
+                    state.session.progress.step == step
+                    and payload is not None
+                    and payload.size > 1000
+                ):
                     world.mark()
-                    payload[500] ^= 16
+                    payload.array()[500] ^= 16
 
         return Late(pending, damage)
 
@@ -210,44 +213,44 @@ def stray(world: World, *, how: str, culprit: int = 1, timeout: float = 30.0) ->
 
 
 OTHER_OPTIONS: dict[str, dict[str, Any]] = {
-    "operator": {"worker": "natural:rounding=nearest", "master": "natural"},
-    "master": {"master": "identity"},
+    "operator": {"uplink": "natural:rounding=nearest", "downlink": "natural"},
+    "downlink": {"downlink": "identity"},
     "seed": {"seed": 1},
-    "scheme": {"scheme": "star"},
-    "switch": {"scheme": "switch", "aggregators": ["127.0.0.1:9"]},
+    "collective": {"collective": "star"},
+    "switch": {"collective": "switch", "aggregators": ["127.0.0.1:9"]},
     "nonfinite": {"nonfinite": "skip"},
     "policy": {"policy": "default"},
 }
 
 
-def _lengthen(operator: type[Natural]) -> None:
+def _lengthen(operator: Any) -> None:
     """Another version of an operator, with one more byte in a section."""
-    layout, encode = operator.layout, operator.encode
+    layout = operator.layout
 
     def longer(self: Natural, d: int, format: Format) -> tuple[Section, ...]:
         exponents, signs = layout(self, d, format)
         return exponents, replace(signs, count=signs.count + 8)
 
-    def padded(self: Natural, x: Vector, rng: Rng, into: Parts, *, threads: int = 1) -> Tally:
-        return encode(self, x, rng, (into[0], into[1][:-1]), threads=threads)
+    def padded(self: Natural, row: Row) -> Written:
+        return Written(Tally(), tuple(section.size for section in row.sections))
 
-    operator.layout, operator.encode = longer, padded  # type: ignore[method-assign]
-    operator.native = lambda self, format: None  # type: ignore[assignment,method-assign,return-value]
+    operator.layout, operator.encode_row = longer, padded
+    operator.kernel = Operator.kernel  # whose rows call `encode_row`
 
 
 def _rearrange(state: ddp.Compression, how: str) -> None:
     """In step `STEP`, hand the first two buckets over in the other order, or drop the first."""
-    submit, held = Pipeline.submit, []
+    submit, held = Background.submit, []
 
-    def patched(self: Pipeline, job: Job) -> None:
-        if state.progress.step == STEP and job.index == 0:
+    def patched(self: Background, job: Job) -> None:
+        if state.session.progress.step == STEP and job.index == 0:
             held.append(job)
             return
         submit(self, job)
         while held and how == "swap":
             submit(self, held.pop())
 
-    Pipeline.submit = patched  # type: ignore[method-assign]
+    Background.submit = patched  # type: ignore[method-assign]
 
 
 def absent(world: World, *, culprit: int = 1, timeout: float = 3.0, deed: str = "stop") -> None:

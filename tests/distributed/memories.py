@@ -46,7 +46,7 @@ class Training:
         )
         if pair:
             options = {"policy": everything} | options
-            self.state = ddp.Compression(options.pop("worker"), **options)
+            self.state = ddp.Compression(options.pop("uplink"), **options)
             self.net.register_comm_hook(self.state, ddp.hook)
         else:
             self.state = attach(self.net, **options)
@@ -166,7 +166,7 @@ def saved(world: World, *, run: Run, folder: str, steps: int = 3, from_: str | N
     world.leave(training)
 
 
-RUN: Run = {"worker": "natural", "feedback": "ef21", "wide": 300}
+RUN: Run = {"uplink": "natural", "feedback": "ef21", "wide": 300}
 
 
 def refused(world: World, *, culprit: int = 1) -> None:
@@ -216,11 +216,11 @@ def refused(world: World, *, culprit: int = 1) -> None:
 
     attempt("another step", first, older)
     for name, change in (
-        ("operator", {"worker": "natural:coder=rans"}),
+        ("operator", {"uplink": "natural:coder=rans"}),
         ("feedback", {"feedback": "ef14"}),
         ("no feedback", {"feedback": None}),
         ("model", {"wide": 301}),
-        ("scheme", {"scheme": "star"}),
+        ("collective", {"collective": "star"}),
     ):
         training = Training(RUN | change)
         attempt(name, training, lambda: None)
@@ -374,7 +374,7 @@ def unused(world: World) -> None:
     world.join()
     torch.manual_seed(0)
     net = DistributedDataParallel(Twins(), find_unused_parameters=True)
-    state = attach(net, worker="top-k:fraction=0.1|natural", feedback="ef14")
+    state = attach(net, uplink="top-k:fraction=0.1|natural", feedback="ef14")
     seen = []
     for step in range(5):
         net.zero_grad()

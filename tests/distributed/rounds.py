@@ -15,8 +15,8 @@ from scenarios import IN, Net, batch, digest, everything
 from workers import World
 
 from fewbits import localsgd
-from fewbits.exchange import exchange
-from fewbits.schemes.units import Batch
+from fewbits.collectives.units import Batch
+from fewbits.session import reducer
 
 Run = dict[str, Any]
 H = 3
@@ -61,10 +61,10 @@ class Training:
     """A model, its optimizer and its rounds, which can be saved and restored together."""
 
     def __init__(self, world: World, run: Run) -> None:
-        options = {"worker": "natural", "policy": everything, "local_steps": H} | dict(run)
+        options = {"uplink": "natural", "policy": everything, "local_steps": H} | dict(run)
         rate, self.sick = options.pop("lr", 0.02), options.pop("sick", None)
         self.net = built(world, options)
-        self.local = localsgd.attach(self.net, options.pop("worker"), **options)
+        self.local = localsgd.attach(self.net, options.pop("uplink"), **options)
         self.optimizer = torch.optim.SGD(self.net.parameters(), lr=rate, momentum=0.9)
 
     def step(self, world: World, number: int) -> bool:
@@ -185,14 +185,14 @@ def lost(
     local = training.local
 
     def now() -> None:
-        if local.progress.step == H * (ROUND + 1):
+        if local.session.progress.step == H * (ROUND + 1):
             world.mark()
             DEEDS[deed]()
 
     if world.rank == culprit and place == "encode":
         _before(Batch, "encode", now)
     elif world.rank == culprit and place == "commit":
-        _before(exchange, "commit", now)
+        _before(reducer, "commit", now)
     elif world.rank == culprit and place == "second hop":
         _before_exchange(local, 1, now)  # type: ignore[arg-type]
     _count(world, training, place if world.rank == culprit else "", deed)

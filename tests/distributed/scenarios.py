@@ -16,9 +16,10 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from workers import World
 
-from fewbits import _native, ddp
-from fewbits.schemes import header
-from fewbits.schemes.units import Batch, Summation
+from fewbits import ddp
+from fewbits.backend import library as _native
+from fewbits.collectives import header
+from fewbits.collectives.units import Batch, Summation
 
 IN, OUT = 33, 3
 
@@ -73,10 +74,10 @@ def everything(name: str, shape: tuple[int, ...]) -> None:
 
 def attach(model: DistributedDataParallel, **options: Any) -> ddp.Compression:
     """`ddp.attach` with all tensors compressed unless the options say otherwise."""
-    options = {"worker": "natural", "policy": everything} | options
+    options = {"uplink": "natural", "policy": everything} | options
     if options["policy"] == "default":
         del options["policy"]
-    return ddp.attach(model, options.pop("worker"), options.pop("master", None), **options)
+    return ddp.attach(model, options.pop("uplink"), options.pop("downlink", None), **options)
 
 
 def batch(world: World, step: int, dtype: torch.dtype = torch.float32, rows: int = 5) -> Any:
@@ -166,7 +167,7 @@ def _registered(
     if not pair:
         return attach(net, **compression)
     options = {"policy": everything} | compression
-    state = ddp.Compression(options.pop("worker"), options.pop("master", None), **options)
+    state = ddp.Compression(options.pop("uplink"), options.pop("downlink", None), **options)
     net.register_comm_hook(state, ddp.hook)
     return state
 
@@ -180,7 +181,7 @@ def replicas(
     inner: int | None = None,
     optimizer: str = "SGD",
 ) -> None:
-    """Digests of the parameters at checkpoints, for each operator and scheme in turn.
+    """Digests of the parameters at checkpoints, for each operator and collective in turn.
 
     `inner` is torch's own number of threads, which holds for the calling thread only.
     """
@@ -188,10 +189,10 @@ def replicas(
         torch.set_num_threads(inner)
     world.join()
     kept = []
-    for worker, scheme in runs:
+    for uplink, collective in runs:
         net = built("net", "float32", wide=1100, bucket_cap_mb=0.2)
         with warnings.catch_warnings(action="ignore"):  # one of the operators is biased
-            state = attach(net, worker=worker, scheme=scheme)
+            state = attach(net, uplink=uplink, collective=collective)
         stepper = getattr(torch.optim, optimizer)(net.parameters(), lr=0.01)
         digests = []
         for step in range(steps):
@@ -201,19 +202,19 @@ def replicas(
             stepper.step()
             if (step + 1) % every == 0:
                 digests.append(digest(net))
-        world.result[f"{worker} {scheme}"] = digests
+        world.result[f"{uplink} {collective}"] = digests
         state.close()
         kept.append(net)
     world.leave(kept)
 
 
 def means(
-    world: World, *, sizes: Sequence[int], dtypes: Sequence[str], scheme: str, worker: str
+    world: World, *, sizes: Sequence[int], dtypes: Sequence[str], collective: str, uplink: str
 ) -> None:
     """Gradients known to all: are their means those in rank order, in every dtype?"""
     world.join()
     net = DistributedDataParallel(Direct(sizes, dtypes), bucket_cap_mb=0.01)
-    state = attach(net, worker=worker, master="identity", scheme=scheme)
+    state = attach(net, uplink=uplink, downlink="identity", collective=collective)
     exact, finite = True, True
     for step in range(3):
         net.zero_grad()
@@ -246,9 +247,9 @@ def nonfinite(
     world: World,
     *,
     policy: str,
-    scheme: str,
-    worker: str = "natural",
-    master: str | None = None,
+    collective: str,
+    uplink: str = "natural",
+    downlink: str | None = None,
     dtype: str = "float32",
     cases: Sequence[tuple[float, int | None, int | None]],
     **options: Any,
@@ -260,7 +261,9 @@ def nonfinite(
     world.join()
     count = 1001
     net = DistributedDataParallel(Direct([count], [dtype]))
-    state = attach(net, worker=worker, master=master, scheme=scheme, nonfinite=policy, **options)
+    state = attach(
+        net, uplink=uplink, downlink=downlink, collective=collective, nonfinite=policy, **options
+    )
     seen = world.result["seen"] = []
     for value, place, rank in cases:
         for sick in (True, False):
@@ -286,11 +289,11 @@ def nonfinite(
     world.leave(net)
 
 
-def scaled(world: World, *, worker: str | None, scheme: str = "sharded") -> None:
+def scaled(world: World, *, uplink: str | None, collective: str = "sharded") -> None:
     """Scales of a GradScaler over steps of which some have an infinite gradient on one rank."""
     world.join()
     net = DistributedDataParallel(Direct([301], ["float32"]))
-    state = attach(net, worker=worker, scheme=scheme) if worker else None
+    state = attach(net, uplink=uplink, collective=collective) if uplink else None
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=2)
     scales, before = [], digest(net)
@@ -334,7 +337,7 @@ def several(world: World, *, together: bool) -> None:
     """Two models with compression, step by step in turn or one after the other."""
     world.join()
     nets = [built("net", "float32", seed=seed, bucket_cap_mb=0.05) for seed in (1, 2)]
-    states = [attach(nets[0], worker="natural"), attach(nets[1], worker="float16")]
+    states = [attach(nets[0], uplink="natural"), attach(nets[1], uplink="float16")]
     order = [(n, s) for s in range(3) for n in (0, 1)]
     for number, step in order if together else sorted(order):
         nets[number].zero_grad()
@@ -378,18 +381,18 @@ def again(world: World, *, how: str, group: Sequence[int] | None = None) -> None
                     parameter -= 0.1 * parameter.grad
         finals.append(digest(net))
         threads = [thread.name for thread in threading.enumerate()]
-        world.result["threads"] = threads.count("fewbits-exchange")
+        world.result["threads"] = threads.count("fewbits-session")
         state.close()
         world.kept = (net,)
     world.result["final"] = finals
     world.leave(*world.kept)
 
 
-def audited(world: World, *, scheme: str) -> None:
+def audited(world: World, *, collective: str) -> None:
     """The audit events of a compressed run that would mean code on the wire."""
     world.join()
     net = built("net", "float32", bucket_cap_mb=0.05)
-    state = attach(net, scheme=scheme)
+    state = attach(net, collective=collective)
     pickles: list[str] = []
     inside: list[str] = []
     decoding = threading.local()
@@ -406,7 +409,7 @@ def audited(world: World, *, scheme: str) -> None:
         (Batch, "decode"),
         (Summation, "run"),
         (Summation, "relay"),
-        (header.Header, "decode"),
+        (header.RankHeader, "decode"),
     )
     for owner, name in decoders:
         _watch(owner, name, decoding, calls)
@@ -455,8 +458,8 @@ def clients(world: World, *, names: Sequence[str]) -> None:
     """Federated methods whose clients are spread over the ranks."""
     from clients import CLIENTS, points
 
-    from fewbits.links.torch_comm import TorchComm
     from fewbits.methods import Fleet
+    from fewbits.transport.torch_comm import TorchComm
 
     world.join()
     comm = TorchComm()

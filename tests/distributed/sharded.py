@@ -17,13 +17,13 @@ from torch.distributed.fsdp._fully_shard._fsdp_collectives import DefaultAllGath
 from workers import World
 
 from fewbits import Rng, fsdp
-from fewbits.fsdp import compression as inside
+from fewbits.collectives.payload import UNIT
+from fewbits.collectives.units import Batch
 from fewbits.fsdp.comms import CheckedAllGather
-from fewbits.kernels import reference
-from fewbits.kernels.formats import FLOAT32
+from fewbits.reference import natural as natural_reference
+from fewbits.reference.formats import FLOAT32
 from fewbits.rng import token
-from fewbits.schemes.payload import CHUNK
-from fewbits.schemes.units import Batch
+from fewbits.session import scattering
 
 
 class Seldom(Net):
@@ -60,17 +60,17 @@ def sharded(
     return fully_shard(net, mesh=mesh, **options)
 
 
-def attach(net: Any, **options: Any) -> fsdp.Compression:
+def attach(net: Any, **options: Any) -> fsdp.ShardedCompression:
     """`fsdp.attach` with all tensors compressed unless the options say otherwise."""
-    options = {"worker": "natural", "policy": everything} | options
+    options = {"uplink": "natural", "policy": everything} | options
     if options["policy"] == "default":
         del options["policy"]
-    return fsdp.attach(net, options.pop("worker"), **options)
+    return fsdp.attach(net, options.pop("uplink"), **options)
 
 
 def local(net: torch.nn.Module) -> Iterator[torch.Tensor]:
     """This rank's shards."""
-    return (parameter.detach().to_local() for parameter in net.parameters())
+    return (parameter.detach().to_local() for parameter in net.parameters())  # type: ignore[attr-defined]
 
 
 def digest(net: torch.nn.Module) -> str:
@@ -158,14 +158,14 @@ def features(world: World, *, names: Sequence[str], replicas: int = 1, steps: in
     for name in names:
         more = {"replicas": replicas} if replicas > 1 else {}
         world.result[name] = {
-            worker: train(
+            uplink: train(
                 world,
-                compression=None if worker == "none" else {"worker": worker},
+                compression=None if uplink == "none" else {"uplink": uplink},
                 steps=steps,
                 **FEATURES[name],
                 **more,
             )
-            for worker in ("none", "identity", "natural")[: 3 if name in LOSSY else 2]
+            for uplink in ("none", "identity", "natural")[: 3 if name in LOSSY else 2]
         }
     world.leave()
 
@@ -209,17 +209,17 @@ def law(world: World, *, shapes: Sequence[Sequence[int]], seed: int) -> None:
 
 def _natural(values: np.ndarray, rng: Rng, name: str) -> np.ndarray:
     out = np.empty_like(values)
-    for number, start in enumerate(range(0, values.size, CHUNK)):
+    for number, start in enumerate(range(0, values.size, UNIT)):
         own = Rng(rng.child_key(token(f"{name}.{number}")))
-        part = values[start : start + CHUNK].view(np.uint32)
-        codes = reference.natural(part, FLOAT32, own)
-        bits = reference.natural_bits(codes.exponents, codes.signs, FLOAT32)
-        out[start : start + CHUNK] = bits.view(np.float32)
+        part = values[start : start + UNIT].view(np.uint32)
+        codes = natural_reference.rounded(part, FLOAT32, own)
+        bits = natural_reference.values(codes.exponents, codes.signs, FLOAT32)
+        out[start : start + UNIT] = bits.view(np.float32)
     return out
 
 
 def nonfinite(
-    world: World, *, policy: str, places: Sequence[tuple[int, int, float]], worker: str = "identity"
+    world: World, *, policy: str, places: Sequence[tuple[int, int, float]], uplink: str = "identity"
 ) -> None:
     """A step whose gradient has values at places (rank, row, value), then a healthy step.
 
@@ -228,7 +228,7 @@ def nonfinite(
     world.join()
     shape = (4 * world.size, 50)
     net = sharded(world, Direct([shape]), apart=False)
-    state = attach(net, nonfinite=policy, worker=worker)
+    state = attach(net, nonfinite=policy, uplink=uplink)
     world.result["told"] = []
     for step in range(2):
         net.zero_grad()
@@ -278,7 +278,7 @@ def resumed(world: World, *, compressions: Sequence[dict[str, Any]], folder: str
     world.leave()
 
 
-def _begun(world: World, compression: dict[str, Any]) -> tuple[Any, Any, fsdp.Compression]:
+def _begun(world: World, compression: dict[str, Any]) -> tuple[Any, Any, fsdp.ShardedCompression]:
     torch.manual_seed(0)
     net = sharded(world, Net(600))
     state = attach(net, **compression)
@@ -292,7 +292,7 @@ def _step(world: World, net: Any, optimizer: Any, number: int) -> None:
     optimizer.step()
 
 
-def _told(net: Any, state: fsdp.Compression) -> list[Any]:
+def _told(net: Any, state: fsdp.ShardedCompression) -> list[Any]:
     hasher = hashlib.sha256()
     for key, array in sorted(state.state_dict().items()):
         if key != "fewbits":
@@ -308,7 +308,7 @@ def fail(world: World, *, place: str, deed: str, culprit: int = 1, timeout: floa
     state = attach(net, timeout=timeout)
 
     def now() -> None:
-        if state.progress.step == STEP:
+        if state.session.progress.step == STEP:
             world.mark()
             DEEDS[deed]()
 
@@ -320,8 +320,8 @@ def fail(world: World, *, place: str, deed: str, culprit: int = 1, timeout: floa
 
 PLACES: dict[str, tuple[Any, str]] = {
     "encode": (Batch, "encode"),
-    "pieces": (inside.Scattering, "_pieces"),
-    "commit": (inside, "commit"),
+    "pieces": (scattering.Scattering, "_pieces"),
+    "commit": (scattering, "commit"),
     "before an all-gather": (CheckedAllGather, "__call__"),
     "in an all-gather": (DefaultAllGather, "__call__"),
 }
@@ -362,7 +362,7 @@ def stray(world: World, *, how: str, culprit: int = 1, timeout: float = 30.0) ->
 
 
 OTHERS: dict[str, dict[str, Any]] = {
-    "operator": {"worker": "natural:coder=rans"},
+    "operator": {"uplink": "natural:coder=rans"},
     "seed": {"seed": 1},
     "policy": {"policy": "default"},
 }

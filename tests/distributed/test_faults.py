@@ -10,7 +10,7 @@ from launch import Launcher, Outcome
 from raised import SLACK, check_raised, others
 
 from fewbits import ddp
-from fewbits.links.torch_comm import TorchComm
+from fewbits.transport.torch_comm import TorchComm
 
 KILLS = [
     (2, "hook"),
@@ -126,20 +126,20 @@ def test_what_fails_on_one_rank_fails_on_all_in_the_same_step(
 def test_a_killed_rank_is_named_while_nothing_is_compressed(
     launcher: Launcher, world: int, place: str
 ) -> None:
-    options = {"worker": "auto"}
+    options = {"uplink": "auto"}
     outcomes = launcher.run("fail", world, place=place, deed="kill", hurry=False, options=options)
     check_raised(others(outcomes), "PeerError", 2.0, naming="rank 1:", steps=step_of(place))
 
 
 def test_a_stopped_rank_is_named_while_nothing_is_compressed(launcher: Launcher) -> None:
-    more = {"timeout": 5.0, "options": {"worker": "auto"}, "hurry": False}
+    more = {"timeout": 5.0, "options": {"uplink": "auto"}, "hurry": False}
     outcomes = launcher.run("fail", 2, place="hook", deed="stop", **more)
     check_raised(others(outcomes), "PeerError", 5.0 + SLACK, naming="rank 1: no answer", steps=4)
 
 
-@pytest.mark.parametrize("scheme", ["star", "gather"])
-def test_damaged_bytes_are_noticed_in_every_scheme(launcher: Launcher, scheme: str) -> None:
-    options = {"scheme": scheme}
+@pytest.mark.parametrize("collective", ["star", "gather"])
+def test_damaged_bytes_are_noticed_in_every_scheme(launcher: Launcher, collective: str) -> None:
+    options = {"collective": collective}
     outcomes = launcher.run("fail", 3, place="first hop", deed="damage", options=options, culprit=0)
     check_raised(outcomes[:1], "DecodeError", SLACK, naming="bytes from rank 1")
     check_raised(outcomes[1:], "PeerError", SLACK, naming="rank 0 failed")
@@ -162,9 +162,9 @@ def check_astray(outcomes: list[Outcome], **expected: Any) -> None:
     ("how", "difference"),
     [
         ("operator", "worker=natural:rounding=nearest"),
-        ("master", "master=identity"),
+        ("downlink", "master=identity"),
         ("seed", "seed=1"),
-        ("scheme", "scheme=star"),
+        ("collective", "scheme=star"),
         ("switch", "scheme=switch"),
         ("nonfinite", "nonfinite=skip"),
     ],

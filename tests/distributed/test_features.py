@@ -6,9 +6,9 @@ import pytest
 from launch import Launcher
 
 import fewbits
-from fewbits.kernels.formats import BY_NAME, FLOAT32, FLOAT64
-from fewbits.schemes.header import SIZE
-from fewbits.schemes.payload import CHUNK
+from fewbits.collectives.header import SIZE
+from fewbits.collectives.payload import UNIT
+from fewbits.reference.formats import BY_NAME, FLOAT32, FLOAT64
 
 FEATURES: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -35,8 +35,8 @@ FEATURES: dict[str, dict[str, Any]] = {
 def test_the_identity_gives_the_bits_of_plain_ddp(launcher: Launcher, feature: str) -> None:
     # Two ranks: halving is exact and a + b = b + a, so the order of sum and division is no matter.
     plain = launcher.results("train", **FEATURES[feature])
-    exact = launcher.results("train", compression={"worker": "identity"}, **FEATURES[feature])
-    lossy = launcher.results("train", compression={"worker": "natural"}, **FEATURES[feature])
+    exact = launcher.results("train", compression={"uplink": "identity"}, **FEATURES[feature])
+    lossy = launcher.results("train", compression={"uplink": "natural"}, **FEATURES[feature])
     assert {result["final"] for result in exact} == {plain[0]["final"]}
     assert [result["losses"] for result in exact] == [result["losses"] for result in plain]
     assert lossy[0]["final"] == lossy[1]["final"] != plain[0]["final"]
@@ -49,14 +49,14 @@ def test_the_identity_gives_the_bits_of_plain_ddp(launcher: Launcher, feature: s
 )
 def test_auto_begins_with_the_bits_of_plain_ddp(launcher: Launcher, feature: str) -> None:
     plain = launcher.results("train", **FEATURES[feature])
-    tried = launcher.results("train", compression={"worker": "auto"}, **FEATURES[feature])
+    tried = launcher.results("train", compression={"uplink": "auto"}, **FEATURES[feature])
     assert {result["final"] for result in tried} == {plain[0]["final"]}
     assert {result["report"]["trying"] for result in tried} == {"none"}
 
 
 @pytest.mark.parametrize("world", [2, 4])
 def test_auto_decides_the_same_on_all_ranks(launcher: Launcher, world: int) -> None:
-    results = launcher.results("train", world, compression={"worker": "auto"}, steps=90)
+    results = launcher.results("train", world, compression={"uplink": "auto"}, steps=90)
     assert len({result["final"] for result in results}) == 1
     decisions = [result["report"]["decision"] for result in results]
     assert decisions[0] is not None
@@ -64,15 +64,15 @@ def test_auto_decides_the_same_on_all_ranks(launcher: Launcher, world: int) -> N
     assert results[0]["report"]["trying"] is None
 
 
-@pytest.mark.parametrize("scheme", ["sharded", "star", "gather"])
+@pytest.mark.parametrize("collective", ["sharded", "star", "gather"])
 @pytest.mark.parametrize("world", [3, 5])
-def test_other_worlds_and_schemes_train(launcher: Launcher, scheme: str, world: int) -> None:
+def test_other_worlds_and_schemes_train(launcher: Launcher, collective: str, world: int) -> None:
     plain = launcher.results("train", world, steps=3)
     exact = launcher.results(
-        "train", world, steps=3, compression={"worker": "identity", "scheme": scheme}
+        "train", world, steps=3, compression={"uplink": "identity", "collective": collective}
     )
     lossy = launcher.results(
-        "train", world, steps=3, compression={"worker": "natural", "scheme": scheme}
+        "train", world, steps=3, compression={"uplink": "natural", "collective": collective}
     )
     for results in (exact, lossy):
         assert len({result["final"] for result in results}) == 1
@@ -84,7 +84,7 @@ def test_other_worlds_and_schemes_train(launcher: Launcher, scheme: str, world: 
 
 def test_one_rank_trains_as_without(launcher: Launcher) -> None:
     (plain,) = launcher.results("train", 1)
-    (alone,) = launcher.results("train", 1, compression={"worker": "natural"})
+    (alone,) = launcher.results("train", 1, compression={"uplink": "natural"})
     assert alone["final"] == plain["final"]
     assert alone["report"]["payload_bytes"] == 0
     assert "one rank" in alone["text"]
@@ -97,12 +97,12 @@ MANY = {
 }
 
 
-@pytest.mark.parametrize("scheme", ["sharded", "star", "gather"])
+@pytest.mark.parametrize("collective", ["sharded", "star", "gather"])
 @pytest.mark.parametrize("sizes", MANY)
-def test_means_are_those_in_rank_order(launcher: Launcher, scheme: str, sizes: str) -> None:
-    options = {"sizes": MANY[sizes][0], "dtypes": MANY[sizes][1], "scheme": scheme}
-    exact = launcher.results("means", 3, worker="identity", **options)
-    lossy = launcher.results("means", 3, worker="natural", **options)
+def test_means_are_those_in_rank_order(launcher: Launcher, collective: str, sizes: str) -> None:
+    options = {"sizes": MANY[sizes][0], "dtypes": MANY[sizes][1], "collective": collective}
+    exact = launcher.results("means", 3, uplink="identity", **options)
+    lossy = launcher.results("means", 3, uplink="natural", **options)
     assert all(result["exact"] for result in exact)
     assert not any(result["exact"] for result in lossy)
     for results in (exact, lossy):
@@ -112,12 +112,12 @@ def test_means_are_those_in_rank_order(launcher: Launcher, scheme: str, sizes: s
 
 def test_the_pair_of_state_and_hook_works_without_names(launcher: Launcher) -> None:
     plain = launcher.results("train", model={"bucket_cap_mb": 0.05})
-    for worker in ("identity", "natural"):
+    for uplink in ("identity", "natural"):
         pair = launcher.results(
-            "train", model={"bucket_cap_mb": 0.05}, compression={"worker": worker}, pair=True
+            "train", model={"bucket_cap_mb": 0.05}, compression={"uplink": uplink}, pair=True
         )
         assert pair[0]["final"] == pair[1]["final"]
-        assert (pair[0]["final"] == plain[0]["final"]) == (worker == "identity")
+        assert (pair[0]["final"] == plain[0]["final"]) == (uplink == "identity")
 
 
 def test_the_pair_gives_the_same_bits_for_every_bucket_size(launcher: Launcher) -> None:
@@ -125,7 +125,7 @@ def test_the_pair_gives_the_same_bits_for_every_bucket_size(launcher: Launcher) 
         launcher.results(
             "train",
             model={"bucket_cap_mb": megabytes},
-            compression={"worker": "natural"},
+            compression={"uplink": "natural"},
             pair=True,
         )[0]["final"]
         for megabytes in (25, 0.05)
@@ -134,9 +134,9 @@ def test_the_pair_gives_the_same_bits_for_every_bucket_size(launcher: Launcher) 
 
 
 def test_one_direction_only(launcher: Launcher) -> None:
-    both = launcher.results("train", compression={"worker": "natural"})
-    there = launcher.results("train", compression={"worker": "natural", "master": "identity"})
-    back = launcher.results("train", compression={"worker": "identity", "master": "natural"})
+    both = launcher.results("train", compression={"uplink": "natural"})
+    there = launcher.results("train", compression={"uplink": "natural", "downlink": "identity"})
+    back = launcher.results("train", compression={"uplink": "identity", "downlink": "natural"})
     finals = [results[0]["final"] for results in (both, there, back)]
     assert len(set(finals)) == 3
     for results in (both, there, back):
@@ -148,15 +148,17 @@ def test_one_direction_only(launcher: Launcher) -> None:
     assert sent[0] < sent[1] == sent[2]
 
 
-@pytest.mark.parametrize("scheme", ["sharded", "star", "gather"])
-def test_entropy_coding_changes_the_bytes_and_nothing_else(launcher: Launcher, scheme: str) -> None:
+@pytest.mark.parametrize("collective", ["sharded", "star", "gather"])
+def test_entropy_coding_changes_the_bytes_and_nothing_else(
+    launcher: Launcher, collective: str
+) -> None:
     results = {
         spec: launcher.results(
             "train",
             3,
             steps=6,
             model={"wide": 1100},
-            compression={"worker": spec, "scheme": scheme},
+            compression={"uplink": spec, "collective": collective},
         )
         for spec in ("natural", "natural:coder=rans")
     }
@@ -174,10 +176,10 @@ SPECS = [
 ]
 
 
-@pytest.mark.parametrize("scheme", ["sharded", "star", "gather"])
-@pytest.mark.parametrize(("worker", "master", "dtype"), SPECS)
+@pytest.mark.parametrize("collective", ["sharded", "star", "gather"])
+@pytest.mark.parametrize(("uplink", "downlink", "dtype"), SPECS)
 def test_the_report_counts_the_bytes_of_the_layout(
-    launcher: Launcher, scheme: str, worker: str, master: str, dtype: str
+    launcher: Launcher, collective: str, uplink: str, downlink: str, dtype: str
 ) -> None:
     world, steps = 3, 2
     results = launcher.results(
@@ -185,20 +187,20 @@ def test_the_report_counts_the_bytes_of_the_layout(
         world,
         steps=steps,
         model={"dtype": dtype, "wide": 1100},
-        compression={"worker": worker, "master": master, "scheme": scheme},
+        compression={"uplink": uplink, "downlink": downlink, "collective": collective},
     )
     format = BY_NAME[dtype]
     total = FLOAT64 if format == FLOAT64 else FLOAT32
     there = back = elements = 0
     for size in (33 * 1100, 1100, 1100 * 65, 65, 65 * 3, 3):
         elements += size
-        for at in range(0, size, CHUNK):
-            count = min(CHUNK, size - at)
-            there += sum(s.size for s in fewbits.operator(worker).layout(count, format))
-            back += sum(s.size for s in fewbits.operator(master).layout(count, total))
+        for at in range(0, size, UNIT):
+            count = min(UNIT, size - at)
+            there += sum(s.size for s in fewbits.operator(uplink).layout(count, format))
+            back += sum(s.size for s in fewbits.operator(downlink).layout(count, total))
     reports = [result["report"] for result in results]
-    hops = 1 if scheme == "gather" else 2
-    expected = world * there if scheme == "gather" else there + back
+    hops = 1 if collective == "gather" else 2
+    expected = world * there if collective == "gather" else there + back
     assert sum(r["payload_bytes"] for r in reports) == steps * (world - 1) * expected
     for report in reports:
         assert report["header_bytes"] == steps * (world - 1) * SIZE * (hops + 1)
@@ -209,14 +211,14 @@ def test_the_report_counts_the_bytes_of_the_layout(
 
 
 def test_the_default_policy_compresses_large_matrices_only(launcher: Launcher) -> None:
-    result = launcher.results("train", compression={"worker": "natural", "policy": "default"})[0]
+    result = launcher.results("train", compression={"uplink": "natural", "policy": "default"})[0]
     report = result["report"]
     assert report["compressed_elements"] == 257 * 65
     assert report["exact"] == {
         "one-dimensional": 257 + 65 + 3,
         "under 16384 elements": 33 * 257 + 65 * 3,
     }
-    assert "worker natural, master natural" in result["text"]
+    assert "uplink natural, downlink natural" in result["text"]
 
 
 def test_a_step_leaves_global_random_generators_alone(launcher: Launcher) -> None:

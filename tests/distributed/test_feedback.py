@@ -52,19 +52,21 @@ def test_replicas_stay_identical_with_every_operator_and_every_method(
         chosen[spec] = own[(number + world) % len(own)]
     assert set(chosen.values()) == set(METHODS)
     runs = [
-        {"worker": spec, "feedback": method, "scheme": SCHEMES[(number + world) % 3]}
+        {"uplink": spec, "feedback": method, "collective": SCHEMES[(number + world) % 3]}
         for number, (spec, method) in enumerate(chosen.items())
     ]
     check_replicas(launcher, world, runs[:: world // 2], steps=2)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("collective", SCHEMES)
 @pytest.mark.parametrize("world", [2, 4])
 def test_replicas_stay_identical_for_two_hundred_steps(
-    launcher: Launcher, world: int, scheme: str
+    launcher: Launcher, world: int, collective: str
 ) -> None:
-    runs = [{"worker": spec, "feedback": method, "scheme": scheme} for method, spec in PAIRS]
+    runs = [
+        {"uplink": spec, "feedback": method, "collective": collective} for method, spec in PAIRS
+    ]
     check_replicas(
         launcher, world, runs, steps=200, every=20, threads=["1", "2", None, "2"][:world]
     )
@@ -83,7 +85,7 @@ def some(values: Iterable[tuple[Any, ...]], every: int) -> list[Any]:
 )
 def test_what_ddp_offers_works_with_memories(launcher: Launcher, feature: str, method: str) -> None:
     options = FEATURES[feature]
-    run = {"worker": TOP, "feedback": method}
+    run = {"uplink": TOP, "feedback": method}
     first, second = launcher.results("train", compression=run, **options)
     assert first["final"] == second["final"]
     assert first["report"]["feedback"] == method
@@ -93,7 +95,7 @@ def test_what_ddp_offers_works_with_memories(launcher: Launcher, feature: str, m
 def test_what_ddp_would_send_does_not_depend_on_the_width_of_memories(launcher: Launcher) -> None:
     options = {"model": {"dtype": "bfloat16"}, "steps": 2}
     plain, corrected = (
-        launcher.results("train", compression={"worker": "natural"} | more, **options)[0]
+        launcher.results("train", compression={"uplink": "natural"} | more, **options)[0]
         for more in ({}, {"feedback": "ef14"})
     )
     assert corrected["report"]["plain_bytes"] == plain["report"]["plain_bytes"]
@@ -103,7 +105,7 @@ def test_what_ddp_would_send_does_not_depend_on_the_width_of_memories(launcher: 
 @pytest.mark.parametrize("method", ["ef14:momentum=0.9", "ef-bv"])
 def test_bucket_sizes_do_not_change_a_bit(launcher: Launcher, method: str) -> None:
     runs = [
-        {"worker": "natural:coder=rans", "feedback": method, "wide": 1100, "bucket": bucket}
+        {"uplink": "natural:coder=rans", "feedback": method, "wide": 1100, "bucket": bucket}
         for bucket in (25, 0.2, 0.05)
     ]
     result = launcher.results("kept", runs=runs, steps=4)[0]
@@ -111,26 +113,26 @@ def test_bucket_sizes_do_not_change_a_bit(launcher: Launcher, method: str) -> No
     assert len(set(result["0"])) == 4
 
 
-@pytest.mark.parametrize(("method", "scheme"), some(product(METHODS, SCHEMES), 4))
+@pytest.mark.parametrize(("method", "collective"), some(product(METHODS, SCHEMES), 4))
 def test_a_rank_whose_inputs_ended_keeps_its_memory(
-    launcher: Launcher, method: str, scheme: str
+    launcher: Launcher, method: str, collective: str
 ) -> None:
-    run = {"worker": "natural", "feedback": method, "scheme": scheme}
+    run = {"uplink": "natural", "feedback": method, "collective": collective}
     first, second = launcher.results("joined", run=run)
     assert first["final"] == second["final"]
-    worker, mean, master = second["same"]
-    assert worker
+    uplink, mean, downlink = second["same"]
+    assert uplink
     if method.startswith("ef14"):
-        assert master == (scheme != "sharded")  # only an owner has an error of the way back
+        assert downlink == (collective != "sharded")  # only an owner has an error of the way back
     else:
-        assert mean == (scheme == "star")  # what it averages goes on without its inputs
-        assert master == (scheme == "gather")
+        assert mean == (collective == "star")  # what it averages goes on without its inputs
+        assert downlink == (collective == "gather")
     assert first["same"][0]  # it was the last to end, so nothing came after
 
 
 @pytest.mark.parametrize("method", some(product(["ef14:momentum=0.9", "ef21"]), 2))
 def test_an_accumulated_gradient_is_one_gradient(launcher: Launcher, method: str) -> None:
-    run = {"worker": TOP, "feedback": method}
+    run = {"uplink": TOP, "feedback": method}
     once = launcher.results("direct", run=run)
     parts = launcher.results("direct", run=run, parts=3)
     assert once == [own | {"report": one["report"]} for own, one in zip(parts, once, strict=True)]
@@ -140,7 +142,7 @@ def test_an_accumulated_gradient_is_one_gradient(launcher: Launcher, method: str
 def test_gradients_that_vanish_do_not_stop_what_is_left_from_being_sent(
     launcher: Launcher, model: dict[str, bool]
 ) -> None:
-    run = {"worker": "top-k:fraction=0.25|natural", "feedback": "ef14"}
+    run = {"uplink": "top-k:fraction=0.25|natural", "feedback": "ef14"}
     seen = launcher.results("direct", run=run, zero_from=3, steps=8, **model)[0]["seen"]
     sizes = [step["size"] for step in seen]
     assert all(step["norm"] > 0 for step in seen[3:6])
@@ -152,13 +154,13 @@ SICK = (2, 5)
 
 
 @pytest.mark.parametrize(
-    ("policy", "method", "scheme"),
+    ("policy", "method", "collective"),
     some(product(("propagate", "skip"), ("ef14:momentum=0.9", "ef21"), SCHEMES), 5),
 )
 def test_an_infinite_gradient_costs_one_step_and_no_memory(
-    launcher: Launcher, policy: str, method: str, scheme: str
+    launcher: Launcher, policy: str, method: str, collective: str
 ) -> None:
-    run = {"worker": "natural", "feedback": method, "scheme": scheme, "nonfinite": policy}
+    run = {"uplink": "natural", "feedback": method, "collective": collective, "nonfinite": policy}
     options = {"run": run, "steps": 8, "sick": SICK, "scaler": policy == "propagate"}
     results = launcher.results("direct", **options)
     assert results[0]["final"] == results[1]["final"]
@@ -172,9 +174,9 @@ def test_an_infinite_gradient_costs_one_step_and_no_memory(
         assert [step["skipped"] for step in seen].count(True) == (2 if policy == "skip" else 0)
 
 
-@pytest.mark.parametrize("scheme", some(product(SCHEMES), 3))
-def test_after_an_error_everyone_can_go_back_and_on(launcher: Launcher, scheme: str) -> None:
-    run = {"worker": "natural", "feedback": "ef21", "scheme": scheme, "nonfinite": "raise"}
+@pytest.mark.parametrize("collective", some(product(SCHEMES), 3))
+def test_after_an_error_everyone_can_go_back_and_on(launcher: Launcher, collective: str) -> None:
+    run = {"uplink": "natural", "feedback": "ef21", "collective": collective, "nonfinite": "raise"}
     first, second = launcher.results("direct", run=run, steps=5, sick=[2], again=True)
     assert first["final"] == second["final"]
     for result in (first, second):
@@ -193,7 +195,7 @@ def test_a_layer_that_no_rank_uses_keeps_its_memory(launcher: Launcher) -> None:
 
 
 def test_momentum_inside_the_feedback_is_refused_for_one_rank(launcher: Launcher) -> None:
-    options = {"worker": "natural", "feedback": "ef14:momentum=0.9"}
+    options = {"uplink": "natural", "feedback": "ef14:momentum=0.9"}
     (outcome,) = launcher.run("train", 1, compression=options)
     assert outcome.error == "SpecError"
     assert "give the momentum to the optimizer" in outcome.message
@@ -210,16 +212,16 @@ def test_a_biased_operator_without_feedback_warns_once_and_says_what_to_pass() -
 
 
 @pytest.mark.parametrize(
-    ("worker", "options", "text"),
+    ("uplink", "options", "text"),
     [
         (TOP, {"feedback": "diana"}, "diana needs an unbiased operator"),
-        ("natural", {"feedback": "diana", "master": TOP}, "diana needs an unbiased operator"),
-        ("natural", {"feedback": "ef15"}, "feedback must be ef14, ef21, diana, ef-bv, got 'ef15'"),
+        ("natural", {"feedback": "diana", "downlink": TOP}, "diana needs an unbiased operator"),
+        ("natural", {"feedback": "ef15"}, "must be ef14, ef21, diana or ef-bv, got 'ef15'"),
         ("natural", {"feedback": True}, "feedback is a name such as 'ef14', got bool"),
     ],
 )
 def test_what_cannot_be_corrected_is_refused_at_once(
-    worker: str, options: dict[str, Any], text: str
+    uplink: str, options: dict[str, Any], text: str
 ) -> None:
     with pytest.raises(SpecError, match=text):
-        ddp.Compression(worker, **options)
+        ddp.Compression(uplink, **options)

@@ -11,11 +11,11 @@ from rounds import ROUND, H
 SLACK = 1.0  # seconds from the fault to the error on every rank
 RANS = "natural:coder=rans"
 RUNS: list[dict[str, Any]] = [
-    {"worker": "natural", "outer": "sgd", "normed": True},
-    {"worker": RANS, "outer": "nesterov", "dtype": "mixed"},
-    {"worker": RANS, "outer": "nesterov", "overlap": True, "scheme": "star"},
-    {"worker": "top-k:fraction=0.1|natural", "feedback": "ef14", "scheme": "gather"},
-    {"worker": "natural", "outer": "sgd", "normed": True, "seed": 1},
+    {"uplink": "natural", "outer": "sgd", "normed": True},
+    {"uplink": RANS, "outer": "nesterov", "dtype": "mixed"},
+    {"uplink": RANS, "outer": "nesterov", "overlap": True, "collective": "star"},
+    {"uplink": "top-k:fraction=0.1|natural", "feedback": "ef14", "collective": "gather"},
+    {"uplink": "natural", "outer": "sgd", "normed": True, "seed": 1},
 ]
 
 
@@ -83,8 +83,8 @@ def check_raised(
         (2, "local", {}),
         (4, "second hop", {}),
         (2, "encode", {"overlap": True}),
-        pytest.param(4, "commit", {"scheme": "star"}, marks=pytest.mark.soak),
-        pytest.param(4, "encode", {"scheme": "gather"}, marks=pytest.mark.soak),
+        pytest.param(4, "commit", {"collective": "star"}, marks=pytest.mark.soak),
+        pytest.param(4, "encode", {"collective": "gather"}, marks=pytest.mark.soak),
         pytest.param(4, "commit", {"overlap": True}, marks=pytest.mark.soak),
     ],
 )
@@ -127,7 +127,7 @@ def test_a_round_that_ends_before_the_others_is_refused(launcher: Launcher) -> N
         ({"local_steps": H + 1}, f"local-steps={H + 1}"),
         ({"outer": "nesterov"}, "outer=nesterov"),
         ({"overlap": True}, "overlap"),
-        ({"worker": RANS}, f"worker={RANS}"),
+        ({"uplink": RANS}, f"worker={RANS}"),
         ({"wide": 301}, "model="),
         ({"normed": True}, "model="),
         ({"dtype": "float64"}, "model="),
@@ -142,11 +142,17 @@ def test_another_configuration_is_refused_by_attach(
 
 
 SOME: list[dict[str, Any]] = [
-    {"worker": RANS, "outer": "sgd"},
-    {"worker": "natural", "outer": "nesterov", "feedback": "ef21", "normed": True},
-    {"worker": RANS, "outer": "nesterov", "overlap": True, "feedback": "ef14"},
-    {"worker": "top-k:fraction=0.1|natural", "feedback": "ef14", "scheme": "star"},
-    {"worker": "natural", "overlap": True, "scheme": "gather", "normed": True, "dtype": "mixed"},
+    {"uplink": RANS, "outer": "sgd"},
+    {"uplink": "natural", "outer": "nesterov", "feedback": "ef21", "normed": True},
+    {"uplink": RANS, "outer": "nesterov", "overlap": True, "feedback": "ef14"},
+    {"uplink": "top-k:fraction=0.1|natural", "feedback": "ef14", "collective": "star"},
+    {
+        "uplink": "natural",
+        "overlap": True,
+        "collective": "gather",
+        "normed": True,
+        "dtype": "mixed",
+    },
 ]
 
 
@@ -186,7 +192,7 @@ def test_a_killed_run_of_four_ranks_ends_as_if_it_had_not_been(
 def test_another_number_of_ranks_goes_on_from_the_same_parameters(
     launcher: Launcher, tmp_path: Path
 ) -> None:
-    run = {"worker": RANS, "outer": "nesterov", "feedback": "ef14"}
+    run = {"uplink": RANS, "outer": "nesterov", "feedback": "ef14"}
     saved = launcher.results("reloaded", 2, run=run, folder=str(tmp_path / "a"), save=True)
     more = launcher.results("reloaded", 3, run=run, folder=str(tmp_path / "a"), save=False)
     assert len({result["common"] for result in (*saved, *more)}) == 1

@@ -66,9 +66,9 @@ def test_the_search_finds(text: str) -> None:
     assert findings(ast.parse(text))
 
 
-@pytest.mark.parametrize("scheme", ["sharded", "star", "gather"])
-def test_a_run_loads_no_code(launcher: Launcher, scheme: str) -> None:
-    for result in launcher.results("audited", scheme=scheme):
+@pytest.mark.parametrize("collective", ["sharded", "star", "gather"])
+def test_a_run_loads_no_code(launcher: Launcher, collective: str) -> None:
+    for result in launcher.results("audited", collective=collective):
         assert result["pickles"] == []
         assert result["inside"] == []
         assert result["heard"] == 1

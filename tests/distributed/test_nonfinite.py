@@ -22,13 +22,13 @@ def seen(launcher: Launcher, **options: Any) -> list[dict[str, Any]]:
     return first["seen"]
 
 
-@pytest.mark.parametrize("scheme", ["sharded", "star", "gather"])
-@pytest.mark.parametrize("worker", ["identity", "natural", "float16"])
+@pytest.mark.parametrize("collective", ["sharded", "star", "gather"])
+@pytest.mark.parametrize("uplink", ["identity", "natural", "float16"])
 def test_what_is_not_finite_stays_so_where_it_was(
-    launcher: Launcher, scheme: str, worker: str
+    launcher: Launcher, collective: str, uplink: str
 ) -> None:
-    cases = CASES + (OVERFLOW if worker == "identity" else [])
-    steps = seen(launcher, policy="propagate", scheme=scheme, worker=worker, cases=cases)
+    cases = CASES + (OVERFLOW if uplink == "identity" else [])
+    steps = seen(launcher, policy="propagate", collective=collective, uplink=uplink, cases=cases)
     for (_, place, _), sick, healthy in zip(cases, steps[::2], steps[1::2], strict=True):
         assert sick["bad"] == (LAST + 1 if place is None else 1)
         assert sick["at"] in (None, True)
@@ -37,11 +37,11 @@ def test_what_is_not_finite_stays_so_where_it_was(
         assert not healthy["zero"]
 
 
-@pytest.mark.parametrize("scheme", ["sharded", "star", "gather"])
-@pytest.mark.parametrize("worker", ["identity", "natural"])
-def test_skip_costs_all_ranks_one_step(launcher: Launcher, scheme: str, worker: str) -> None:
-    cases = CASES + (OVERFLOW if worker == "identity" else [])
-    steps = seen(launcher, policy="skip", scheme=scheme, worker=worker, cases=cases)
+@pytest.mark.parametrize("collective", ["sharded", "star", "gather"])
+@pytest.mark.parametrize("uplink", ["identity", "natural"])
+def test_skip_costs_all_ranks_one_step(launcher: Launcher, collective: str, uplink: str) -> None:
+    cases = CASES + (OVERFLOW if uplink == "identity" else [])
+    steps = seen(launcher, policy="skip", collective=collective, uplink=uplink, cases=cases)
     for sick, healthy in zip(steps[::2], steps[1::2], strict=True):
         assert sick["skipped"]
         assert sick["zero"]
@@ -54,10 +54,10 @@ def test_skip_costs_all_ranks_one_step(launcher: Launcher, scheme: str, worker: 
 def test_overflow_of_the_last_rounding_to_float16_is_not_hidden(
     launcher: Launcher, policy: str
 ) -> None:
-    # A mean of 65000 fits float16; the master's power of two may be 65536, which does not.
-    options = {"worker": "identity", "master": "natural:rounding=nearest", "dtype": "float16"}
+    # A mean of 65000 fits float16; the downlink's power of two may be 65536, which does not.
+    options = {"uplink": "identity", "downlink": "natural:rounding=nearest", "dtype": "float16"}
     sick, healthy = seen(
-        launcher, policy=policy, scheme="sharded", cases=[(65000.0, LAST, None)], **options
+        launcher, policy=policy, collective="sharded", cases=[(65000.0, LAST, None)], **options
     )
     assert (sick["bad"], sick["zero"], sick["skipped"]) == (
         (1, False, False) if policy == "propagate" else (0, True, True)
@@ -66,7 +66,7 @@ def test_overflow_of_the_last_rounding_to_float16_is_not_hidden(
 
 
 def test_skip_and_raise_hold_for_one_rank_too(launcher: Launcher) -> None:
-    case = {"scheme": "sharded", "cases": [(math.inf, 3, None)]}
+    case = {"collective": "sharded", "cases": [(math.inf, 3, None)]}
     (result,) = launcher.results("nonfinite", 1, policy="skip", **case)
     assert [step["skipped"] for step in result["seen"]] == [True, False]
     assert result["report"]["skipped_steps"] == result["report"]["nonfinite_steps"] == 1
@@ -75,7 +75,7 @@ def test_skip_and_raise_hold_for_one_rank_too(launcher: Launcher) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scheme", "value", "rank", "told"),
+    ("collective", "value", "rank", "told"),
     [
         ("sharded", math.nan, 1, "rank 1 at step 0: 1 gradient values are NaN or infinite"),
         ("star", math.inf, 0, "rank 0 at step 0: 1 gradient values"),
@@ -85,10 +85,14 @@ def test_skip_and_raise_hold_for_one_rank_too(launcher: Launcher) -> None:
     ],
 )
 def test_raise_is_the_same_error_on_all_ranks(
-    launcher: Launcher, scheme: str, value: float, rank: int | None, told: str
+    launcher: Launcher, collective: str, value: float, rank: int | None, told: str
 ) -> None:
     outcomes = launcher.run(
-        "nonfinite", policy="raise", scheme=scheme, worker="identity", cases=[(value, 7, rank)]
+        "nonfinite",
+        policy="raise",
+        collective=collective,
+        uplink="identity",
+        cases=[(value, 7, rank)],
     )
     for outcome in outcomes:
         assert outcome.error == "EncodeError", outcome
@@ -96,13 +100,13 @@ def test_raise_is_the_same_error_on_all_ranks(
         assert outcome.result["seen"] == []
 
 
-@pytest.mark.parametrize("scheme", ["sharded", "star", "gather"])
+@pytest.mark.parametrize("collective", ["sharded", "star", "gather"])
 def test_a_gradient_scaler_sees_what_it_would_see_without_us(
-    launcher: Launcher, scheme: str
+    launcher: Launcher, collective: str
 ) -> None:
-    plain = launcher.results("scaled", worker=None)[0]
-    exact = launcher.results("scaled", worker="identity", scheme=scheme)
-    lossy = launcher.results("scaled", worker="natural", scheme=scheme)
+    plain = launcher.results("scaled", uplink=None)[0]
+    exact = launcher.results("scaled", uplink="identity", collective=collective)
+    lossy = launcher.results("scaled", uplink="natural", collective=collective)
     assert [took for _, took in plain["scales"]].count(False) == 2
     for result in exact:
         assert result == plain

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from launch import Launcher
 
+import cases
 from fewbits import registry
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -34,6 +35,7 @@ OTHERS = (
     "hadamard:block=64|rand-k:fraction=0.5|natural",
     "hadamard:signs=private|sparse-dithering:scale=matched",
 )
+REST = cases.others(*OPERATORS, *OTHERS)  # those that have come since
 
 
 def check(
@@ -45,7 +47,9 @@ def check(
 ) -> None:
     """All ranks' digests are equal at every checkpoint and differ from one to the next."""
     chosen = SETTINGS[setting]
-    runs = [(worker, scheme) for worker in operators for scheme in ("sharded", "star", "gather")]
+    runs = [
+        (uplink, collective) for uplink in operators for collective in ("sharded", "star", "gather")
+    ]
     threads = chosen["threads"]
     results = launcher.run(
         "replicas",
@@ -61,17 +65,17 @@ def check(
         assert outcome.result == results[0].result
     digests = results[0].result
     assert len(digests) == len(runs)
-    for worker in operators:
-        # Division by a power of two commutes with every operator, so the master may do it or not;
+    for uplink in operators:
+        # Division by a power of two commutes with every operator, so the downlink may do it or not;
         # but not with a cast whose smallest numbers are as large as some of the gradient's.
-        commutes = worker != "float16"
-        assert (digests[f"{worker} star"] == digests[f"{worker} sharded"]) == commutes
-        assert (digests[f"{worker} gather"] == digests[f"{worker} star"]) == (worker == "identity")
-        plain = worker.removesuffix(":coder=rans")  # a coder loses nothing
-        assert digests[f"{worker} gather"] == digests[f"{plain} gather"]
+        commutes = uplink != "float16"
+        assert (digests[f"{uplink} star"] == digests[f"{uplink} sharded"]) == commutes
+        assert (digests[f"{uplink} gather"] == digests[f"{uplink} star"]) == (uplink == "identity")
+        plain = uplink.removesuffix(":coder=rans")  # a coder loses nothing
+        assert digests[f"{uplink} gather"] == digests[f"{plain} gather"]
     seen = {digest for run in digests.values() for digest in run}
     checkpoints = options["steps"] // options.get("every", 1)
-    maps = {worker.removesuffix(":coder=rans") for worker in operators}
+    maps = {uplink.removesuffix(":coder=rans") for uplink in operators}
     kinds = 2 * len(maps) - ("identity" in maps) + ("float16" in maps)
     assert len(seen) == kinds * checkpoints
 
@@ -84,12 +88,14 @@ def test_replicas_stay_identical(launcher: Launcher, world: int, setting: str) -
 
 @pytest.mark.parametrize("world", [2, 4])
 def test_replicas_stay_identical_with_every_other_operator(launcher: Launcher, world: int) -> None:
-    check(launcher, world, "mixed", OTHERS, steps=2)
+    check(launcher, world, "mixed", (*OTHERS, *REST), steps=2)
 
 
 def test_no_operator_is_without_a_test_of_its_replicas() -> None:
-    used = {part.partition(":")[0] for spec in OPERATORS + OTHERS for part in spec.split("|")}
-    assert used == registry.known().by_name.keys() | registry.known().stages.keys()
+    used = {
+        part.partition(":")[0] for spec in (*OPERATORS, *OTHERS, *REST) for part in spec.split("|")
+    }
+    assert used == registry.catalogue().by_name.keys() | registry.catalogue().stages.keys()
 
 
 @pytest.mark.parametrize("optimizer", ["SGD", "Adam"])
@@ -115,7 +121,7 @@ def test_bucket_sizes_and_threads_do_not_change_a_bit(launcher: Launcher) -> Non
             "train",
             steps=3,
             model={"wide": 2500, "bucket_cap_mb": megabytes},
-            compression={"worker": "natural", "seed": 5, "threads": threads},
+            compression={"uplink": "natural", "seed": 5, "threads": threads},
         )
         finals |= {result["final"] for result in results}
     assert len(finals) == 1
@@ -123,13 +129,12 @@ def test_bucket_sizes_and_threads_do_not_change_a_bit(launcher: Launcher) -> Non
 
 def test_the_seed_decides_the_run(launcher: Launcher) -> None:
     finals = [
-        launcher.results("train", compression={"worker": "natural", "seed": seed})[0]["final"]
+        launcher.results("train", compression={"uplink": "natural", "seed": seed})[0]["final"]
         for seed in (1, 1, 2)
     ]
     assert finals[0] == finals[1] != finals[2]
 
 
-@pytest.mark.parametrize("table", ["scalar", "avx2"])
-def test_tables_of_kernels_may_differ_between_ranks(launcher: Launcher, table: str) -> None:
-    results = launcher.results("train", compression={}, simd=[table, "scalar"])
+def test_tables_of_kernels_may_differ_between_ranks(launcher: Launcher, simd: str) -> None:
+    results = launcher.results("train", compression={}, simd=[simd, "portable"])
     assert results[0]["final"] == results[1]["final"]

@@ -17,9 +17,9 @@ METHODS = ("ef14", "ef14:momentum=0.9", "ef21", "diana", "ef-bv")
 BUCKETS = (25, 1, 0.3)
 
 
-def run(method: str, worker: str, scheme: str, bucket: float, **more: Any) -> dict[str, Any]:
-    chosen = "natural" if method == "diana" and worker == FIXED else worker
-    return {"feedback": method, "worker": chosen, "scheme": scheme, "bucket": bucket} | more
+def run(method: str, uplink: str, collective: str, bucket: float, **more: Any) -> dict[str, Any]:
+    chosen = "natural" if method == "diana" and uplink == FIXED else uplink
+    return {"feedback": method, "uplink": chosen, "collective": collective, "bucket": bucket} | more
 
 
 SOME = [
@@ -87,7 +87,7 @@ REFUSED = {
     "feedback": "the state is of another feedback: 'ef21', here 'ef14'",
     "no feedback": "the state is of another feedback: 'ef21', here None",
     "model": "the state is of another model",
-    "scheme": "the state is of another configuration",
+    "collective": "the state is of another configuration",
 }
 
 
@@ -118,7 +118,7 @@ def test_files_are_read_without_unpickling_and_say_what_was_kept(
         assert result["at once"] == (result["files"] if pair else [])
         assert result["report"]["feedback"] == "ef14"
         elements = 33 * 300 + 300 + 300 * 65 + 65 + 65 * 3 + 3
-        # The worker's memory of all values and about half of the master's, each twice.
+        # The uplink's memory of all values and about half of the downlink's, each twice.
         assert 8 * elements < result["report"]["memory_bytes"] < 16 * elements
         assert "feedback    ef14, 0." in result["text"]
 
@@ -136,7 +136,7 @@ def total(folder: Path, side: str, ranks: int) -> dict[str, tuple[np.ndarray, in
 
 
 @pytest.mark.parametrize(
-    ("method", "scheme"),
+    ("method", "collective"),
     [
         ("ef14:momentum=0.9", "sharded"),
         ("ef21", "sharded"),
@@ -145,9 +145,9 @@ def total(folder: Path, side: str, ranks: int) -> dict[str, tuple[np.ndarray, in
     ],
 )
 def test_another_number_of_ranks_shares_out_what_was_kept(
-    launcher: Launcher, tmp_path: Path, method: str, scheme: str
+    launcher: Launcher, tmp_path: Path, method: str, collective: str
 ) -> None:
-    chosen = {"worker": "natural:coder=rans", "feedback": method, "scheme": scheme}
+    chosen = {"uplink": "natural:coder=rans", "feedback": method, "collective": collective}
     before, ranks = tmp_path / "first", 2
     launcher.results("saved", 2, run=chosen, folder=str(before))
     for now in (4, 2):
@@ -157,7 +157,7 @@ def test_another_number_of_ranks_shares_out_what_was_kept(
         assert {result["step"] for result in results} == {4}
         assert len({result["final"] for result in results}) == 1
         folder = tmp_path / str(now) / "taken"
-        was, shared = total(before, "worker", ranks), total(folder, "worker", now)
+        was, shared = total(before, "uplink", ranks), total(folder, "uplink", now)
         assert was.keys() == shared.keys()
         for key, (array, _) in was.items():
             assert shared[key][1] == now
@@ -167,7 +167,7 @@ def test_another_number_of_ranks_shares_out_what_was_kept(
             lost = np.linalg.norm(shared[key][0] - factors * array)
             assert lost <= 1e-6 * np.linalg.norm(factors * array)
             assert np.linalg.norm(array[0]) > 0
-        for side in ("mean", "master"):
+        for side in ("mean", "downlink"):
             was, shared = (total(*each) for each in ((before, side, ranks), (folder, side, now)))
             for key, (array, copies) in was.items():
                 # Everyone has it until the next step tells who the owner is.

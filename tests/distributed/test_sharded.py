@@ -14,7 +14,7 @@ from sharded import FEATURES, LOSSY
 
 import fewbits
 from fewbits import fsdp
-from fewbits.schemes.header import SIZE
+from fewbits.collectives.header import SIZE
 
 
 def test_the_identity_gives_the_bits_of_plain_fsdp(launcher: Launcher) -> None:
@@ -34,7 +34,7 @@ def test_the_identity_gives_the_bits_of_plain_fsdp(launcher: Launcher) -> None:
 
 def test_one_rank_trains_as_without(launcher: Launcher) -> None:
     (told,) = launcher.results("sharded features", 1, names=["plain"])
-    finals = {worker: run["final"] for worker, run in told["plain"].items()}
+    finals = {uplink: run["final"] for uplink, run in told["plain"].items()}
     assert finals["none"] == finals["identity"] == finals["natural"]
     assert "one rank" in told["plain"]["natural"]["text"]
 
@@ -48,8 +48,8 @@ def test_four_ranks_train_as_without(launcher: Launcher, replicas: int) -> None:
         expected = pytest.approx(told["none"]["losses"], rel=1e-5)
         assert told["identity"]["losses"] == expected
         assert told["natural"]["losses"][-1] != told["identity"]["losses"][-1]
-    for worker in ("none", "identity", "natural"):
-        finals = [told[worker]["final"] for told in workers]
+    for uplink in ("none", "identity", "natural"):
+        finals = [told[uplink]["final"] for told in workers]
         assert len(set(finals)) == 4 // replicas  # replicas have the same shards, others do not
         if replicas == 2:
             assert finals[:2] == finals[2:]
@@ -75,7 +75,7 @@ def test_shards_have_the_mean_of_what_the_operator_makes_of_all_gradients(
 
 def test_bytes_are_saved_as_the_operator_says(launcher: Launcher) -> None:
     specs = ["natural", "bfloat16", "natural-dithering", "top-k:fraction=0.05|natural"]
-    told = [{"worker": spec, "feedback": "ef14"} for spec in specs]
+    told = [{"uplink": spec, "feedback": "ef14"} for spec in specs]
     for result in launcher.results("sharded runs", compressions=told, wide=3000, steps=2):
         for spec, run in zip(specs, result["runs"], strict=True):
             report = run["report"]
@@ -130,10 +130,10 @@ def test_all_ranks_skip_what_one_of_them_keeps(
 
 
 RESUMED = [
-    {"worker": "top-k:fraction=0.02|natural", "feedback": "ef14:momentum=0.9"},
-    {"worker": "natural:coder=rans", "feedback": "ef21"},
-    {"worker": "natural", "feedback": "diana"},
-    {"worker": "natural"},
+    {"uplink": "top-k:fraction=0.02|natural", "feedback": "ef14:momentum=0.9"},
+    {"uplink": "natural:coder=rans", "feedback": "ef21"},
+    {"uplink": "natural", "feedback": "diana"},
+    {"uplink": "natural"},
 ]
 
 
@@ -244,5 +244,5 @@ def test_a_parameter_without_a_gradient_is_an_error_that_names_the_fix(launcher:
 
 
 def test_the_default_timeout_is_not_longer_than_a_minute() -> None:
-    for function in (fsdp.attach, fsdp.Compression.__init__):
+    for function in (fsdp.attach, fsdp.ShardedCompression.__init__):
         assert 0 < inspect.signature(function).parameters["timeout"].default <= 60

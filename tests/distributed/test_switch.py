@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 from launch import Launcher, Outcome
 
-from fewbits.links.aggregator import Address, Aggregator, Setup
+from fewbits.switch.aggregator import Aggregator, AggregatorSetup
+from fewbits.switch.protocol import Address
 from switches import Relay, serving
 
 
 def on(*aggregators: Address, **more: Any) -> dict[str, Any]:
     """Options of `attach`."""
-    return {"scheme": "switch", "aggregators": [str(own) for own in aggregators], **more}
+    return {"collective": "switch", "aggregators": [str(own) for own in aggregators], **more}
 
 
 def finals(launcher: Launcher, world: int, compression: dict[str, Any], **more: Any) -> str:
@@ -28,7 +29,7 @@ def finals(launcher: Launcher, world: int, compression: dict[str, Any], **more: 
     [(4, 100), *(pytest.param(n, 1000, marks=pytest.mark.soak) for n in (2, 3, 4))],
 )
 def test_replicas_stay_identical(launcher: Launcher, world: int, steps: int) -> None:
-    with serving(Setup(world)) as own:
+    with serving(AggregatorSetup(world)) as own:
         final = finals(launcher, world, on(own.address), steps=steps, deadline=1200.0)
         assert own.report()["sums"] >= steps
     assert final != finals(launcher, world, {}, steps=steps, deadline=1200.0)
@@ -36,7 +37,7 @@ def test_replicas_stay_identical(launcher: Launcher, world: int, steps: int) -> 
 
 def test_neither_buckets_nor_packets_nor_aggregators_change_a_bit(launcher: Launcher) -> None:
     found = set()
-    with serving(Setup(2, 4)) as a, serving(Setup(2, 16)) as b:
+    with serving(AggregatorSetup(2, 4)) as a, serving(AggregatorSetup(2, 16)) as b:
         for megabytes, aggregators in ((25, (a,)), (0.05, (a, b)), (1, (b, a))):
             found.add(
                 finals(
@@ -52,7 +53,7 @@ def test_neither_buckets_nor_packets_nor_aggregators_change_a_bit(launcher: Laun
 
 def test_losses_doubles_and_disorder_do_not_change_a_bit(launcher: Launcher) -> None:
     options: dict[str, Any] = {"steps": 12, "model": {"wide": 1100}}
-    with serving(Setup(3)) as own:
+    with serving(AggregatorSetup(3)) as own:
         straight = finals(launcher, 3, on(own.address), **options)
         relay = Relay(own.address, 3, 0.03)
         try:
@@ -63,7 +64,7 @@ def test_losses_doubles_and_disorder_do_not_change_a_bit(launcher: Launcher) -> 
 
 
 @pytest.mark.parametrize(
-    ("worker", "dtype"),
+    ("uplink", "dtype"),
     [
         ("natural", "bfloat16"),
         ("natural", "float16"),
@@ -71,12 +72,12 @@ def test_losses_doubles_and_disorder_do_not_change_a_bit(launcher: Launcher) -> 
     ],
 )
 def test_other_formats_and_natural_dithering_run_too(
-    launcher: Launcher, worker: str, dtype: str
+    launcher: Launcher, uplink: str, dtype: str
 ) -> None:
-    with serving(Setup(2)) as own:
+    with serving(AggregatorSetup(2)) as own:
         results = launcher.results(
             "train",
-            compression=on(own.address, worker=worker),
+            compression=on(own.address, uplink=uplink),
             model={"dtype": dtype},
             steps=6,
         )
@@ -89,12 +90,12 @@ def test_other_formats_and_natural_dithering_run_too(
 @pytest.mark.parametrize("policy", ["propagate", "skip"])
 def test_what_is_not_finite_is_never_lost(launcher: Launcher, policy: str) -> None:
     cases = [(float("nan"), 500, 1), (float("inf"), 0, None), (float("-inf"), 1000, 1)]
-    with serving(Setup(2)) as own:
+    with serving(AggregatorSetup(2)) as own:
         first, second = launcher.results(
             "nonfinite",
             policy=policy,
-            scheme="switch",
-            worker="natural",
+            collective="switch",
+            uplink="natural",
             cases=cases,
             aggregators=[str(own.address)],
         )
@@ -114,7 +115,7 @@ def raised(outcomes: list[Outcome], within: float) -> set[str]:
 
 
 def test_a_killed_worker_is_an_error_on_all_others(launcher: Launcher) -> None:
-    with serving(Setup(3)) as own:
+    with serving(AggregatorSetup(3)) as own:
         outcomes = launcher.run(
             "fail",
             3,
@@ -131,7 +132,7 @@ def test_a_killed_worker_is_an_error_on_all_others(launcher: Launcher) -> None:
 
 def test_an_aggregator_that_goes_is_an_error_on_all_ranks(launcher: Launcher) -> None:
     gone: list[float] = []
-    with serving(Setup(2)) as own:
+    with serving(AggregatorSetup(2)) as own:
 
         def end(own: Aggregator) -> None:
             while own.report()["sums"] < 3:
@@ -155,10 +156,10 @@ def test_an_aggregator_that_goes_is_an_error_on_all_ranks(launcher: Launcher) ->
 def test_what_a_switch_cannot_do_is_refused(launcher: Launcher) -> None:
     for options, word in (
         (on(Address("127.0.0.1", 9), feedback="ef14"), "feedback"),
-        (on(Address("127.0.0.1", 9), worker="natural:rounding=nearest"), "powers of two"),
-        (on(Address("127.0.0.1", 9), worker="bfloat16"), "powers of two"),
+        (on(Address("127.0.0.1", 9), uplink="natural:rounding=nearest"), "powers of two"),
+        (on(Address("127.0.0.1", 9), uplink="bfloat16"), "powers of two"),
         (on(), "fewbits switch"),
-        ({"aggregators": ["127.0.0.1:9"]}, "scheme"),
+        ({"aggregators": ["127.0.0.1:9"]}, "collective"),
     ):
         outcomes = launcher.run("train", 2, compression=options)
         for outcome in outcomes:

@@ -70,6 +70,7 @@ class World:
 
 def live(order: dict[str, Any]) -> None:
     """A rank's life."""
+    import continuations
     import faults
     import memories
     import rounds
@@ -77,7 +78,7 @@ def live(order: dict[str, Any]) -> None:
     import sharded
 
     world = World(order["rank"], order["world"], Path(order["folder"]))
-    modules = (scenarios, faults, memories, rounds, sharded)
+    modules = (scenarios, faults, memories, rounds, sharded, continuations)
     known = {name: run for module in modules for name, run in module.SCENARIOS.items()}
     faulthandler.dump_traceback_later(order["deadline"] - 2)  # says where a rank hangs
     said: dict[str, Any] = {"result": world.result}

@@ -26,8 +26,9 @@ import numpy as np
 import pytest
 
 import fewbits
-from fewbits import DecodeError, FrameInfo, _native
-from fewbits.kernels import native
+import native_tables as native
+from fewbits import DecodeError, FrameInfo
+from fewbits.backend import library as _native
 
 HERE = Path(__file__).parent
 CORPUS = sorted((HERE / "corpus" / "frame").glob("*.bin"))

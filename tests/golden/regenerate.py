@@ -8,9 +8,11 @@ other package's random numbers can change them.
 
 import hashlib
 import json
+import re
 import struct
 import sys
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,15 +21,18 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import fewbits
-from cases import DTYPES, array, sealed
-from fewbits import Rng, SaturationWarning, _native
-from fewbits.coding import enumerative, rans, rice, subsets
-from fewbits.kernels.formats import BY_NAME, Format
+from cases import CASES, DTYPES, array, sealed
+from fewbits import Rng, SaturationWarning
+from fewbits.backend import coders
+from fewbits.backend import library as _native
+from fewbits.coding import enumerative, rice, subsets
 from fewbits.operators.spherical import Spherical
-from fewbits.wire.frame import Header, Parameter, ParameterType, Stage
+from fewbits.reference.formats import BY_NAME, Format
+from fewbits.wire.frame import Header, Parameter, ParameterType, StageRecord
 
 HERE = Path(__file__).parent
 SUMS = "SHA256SUMS"
+RECIPES = ("words", "corners", "words", "nonfinite")  # for each dtype
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,7 @@ DITHERED = (
     ("sign/whole", "sign", (333,)),
     ("sign/blocks", "sign:block=16", (75,)),
 )
-GOOD = (
+CHOSEN = (
     Good("natural/float32-matrix", "natural", "float32", (7, 11), "words 1"),
     Good("natural/float64-cube", "natural", "float64", (2, 3, 5), "words 2"),
     Good("natural/float16-odd", "natural", "float16", (37,), "words 3"),
@@ -94,9 +99,7 @@ GOOD = (
     *(
         Good(f"{path}-{dtype}", spec, dtype, shape, f"{recipe} {50 + 10 * number + place}")
         for number, (path, spec, shape) in enumerate(DITHERED)
-        for place, (dtype, recipe) in enumerate(
-            zip(BY_NAME, ("words", "corners", "words", "nonfinite"), strict=True)
-        )
+        for place, (dtype, recipe) in enumerate(zip(BY_NAME, RECIPES, strict=True))
     ),
     *(
         Good(
@@ -230,6 +233,22 @@ GOOD = (
 )
 
 
+def _rows() -> Iterator[Good]:
+    """Frames of the rows in `cases` for which no frame was chosen above, of every dtype."""
+    chosen = {good.spec for good in CHOSEN}
+    for spec in dict.fromkeys(case.operator.spec for case in CASES):
+        if spec in chosen:
+            continue
+        name = re.split("[:|]", spec)[0]
+        rest = re.sub("[^a-z0-9]+", "-", spec.removeprefix(name)).strip("-")
+        for number, (dtype, recipe) in enumerate(zip(BY_NAME, RECIPES, strict=True)):
+            path = f"{name}/{rest}-{dtype}" if rest else f"{name}/{dtype}"
+            yield Good(path, spec, dtype, (7, 11), f"{recipe} {100 + number}")
+
+
+GOOD = (*CHOSEN, *_rows())
+
+
 def values(recipe: str, format: Format, shape: tuple[int, ...]) -> np.ndarray:
     """The vector of a recipe: `words`, `corners`, `sparse` or `nonfinite`, and its words' seed.
 
@@ -305,7 +324,9 @@ def _fixed(place: int, value: int) -> bytes:
 
 
 def _natural(format: str, exponents: bytes, signs: bytes, count: int, stage: bytes = b"") -> bytes:
-    header = Header(BY_NAME[format], (count,), (Stage(4),), (len(exponents), len(signs))).encode()
+    header = Header(
+        BY_NAME[format], (count,), (StageRecord(4),), (len(exponents), len(signs))
+    ).encode()
     return sealed((header.replace(b"\x04\0\0", stage) if stage else header) + exponents + signs)
 
 
@@ -316,7 +337,7 @@ def _fraction(number: float) -> bytes:
 
 def _places(data: bytes) -> bytes:
     """A frame that keeps two of twenty values; the right places have 6 bytes."""
-    stages = (Stage(10), Stage(1))
+    stages = (StageRecord(10), StageRecord(1))
     header = Header(BY_NAME["float32"], (20,), stages, (len(data), 8)).encode()
     return sealed(header + data + bytes(8))
 
@@ -324,7 +345,7 @@ def _places(data: bytes) -> bytes:
 def _coded(block: bytes, format: str = "float32", count: int = 4) -> bytes:
     """A frame of `natural:coder=rans` with one block."""
     section = len(block).to_bytes(3, "little") + block
-    stage = Stage(4, (Parameter(1, ParameterType.CHOICE, 1),))
+    stage = StageRecord(4, (Parameter(1, ParameterType.CHOICE, 1),))
     return sealed(Header(BY_NAME[format], (count,), (stage,), (len(section),)).encode() + section)
 
 
@@ -333,13 +354,13 @@ def _scaled(
 ) -> bytes:
     """A float32 frame of an operator that sends scales and codes."""
     lengths = len(scales), len(codes)
-    header = Header(BY_NAME["float32"], (count,), (Stage(code, parameters),), lengths)
+    header = Header(BY_NAME["float32"], (count,), (StageRecord(code, parameters),), lengths)
     return sealed(header.encode() + scales + codes)
 
 
 def _stream(stream: bytes, count: int = 4) -> bytes:
     """A frame of `sparse-dithering:coder=paper`."""
-    stage = Stage(7, (Parameter(2, ParameterType.CHOICE, 1),))
+    stage = StageRecord(7, (Parameter(2, ParameterType.CHOICE, 1),))
     return sealed(Header(BY_NAME["float32"], (count,), (stage,), (len(stream),)).encode() + stream)
 
 
@@ -349,15 +370,15 @@ def _spherical(
     """A frame of sixteen values for each radius."""
     values = np.array(escapes or [0] * 16 * len(radii), np.uint16)
     format = BY_NAME["float32"]
-    bounds = [section.bound for section in Spherical().layout(16 * len(radii), format)]
+    bounds = [section.bound for section in Spherical().layout(16 * len(radii), format)]  # type: ignore[attr-defined]
     sections = (
-        rans.encode(np.array(radii, np.uint16), bounds[0]),
+        coders.coded_encode(np.array(radii, np.uint16), bounds[0]),
         indices,
-        rans.encode(values, bounds[2]),
+        coders.coded_encode(values, bounds[2]),
         bytes(key),
     )
     lengths = tuple(map(len, sections))
-    header = Header(format, (16 * len(radii),), (Stage(8),), lengths)
+    header = Header(format, (16 * len(radii),), (StageRecord(8),), lengths)
     return sealed(header.encode() + b"".join(sections))
 
 
@@ -486,7 +507,9 @@ def bad() -> dict[str, Bad]:
     halving = struct.pack("<4I", *[1 << 30] * 4)  # fifteen times the first symbol, to 2^15
     rare = np.full(101, 1023, np.uint16)
     rare[50] = 5
-    escaping = rans.encode(rare, 2048, np.zeros(101, np.uint8))[3:]  # two bytes before 13 of signs
+    escaping = coders.coded_encode(rare, 2048, np.zeros(101, np.uint8))[
+        3:
+    ]  # two bytes before 13 of signs
     reasons = _native._REFUSED
     coded = {
         "coded-lengths": Bad(
@@ -522,7 +545,7 @@ def bad() -> dict[str, Bad]:
         "coded-padding": Bad(_coded(b"\x01\x7f\0\x10"), decode, padding),
         "coded-sign-on-nan": Bad(_coded(b"\x01\xff\0\x01"), decode, sign),
     }
-    right = subsets.reference_encode(np.array([3, 7], np.uint32), 20)
+    right = subsets.encode(np.array([3, 7], np.uint32), 20)
     wrong = reasons[_native.BAD_PLACES]
     composed = {
         "stage-alone": Bad(
@@ -628,11 +651,13 @@ def bad() -> dict[str, Bad]:
     lone = "values of an escaped block are missing, or others are there"
     alpha = (Parameter(0, ParameterType.FLOAT, 0.001),)
     directions = {
-        "rice-cut": Bad(_spherical([1200, 1200], index), decode, rice.CUT),
+        "rice-cut": Bad(_spherical([1200, 1200], index), decode, rice.RICE_CUT),
         "rice-left": Bad(_spherical([1200], index + b"\0"), decode, rice.LEFT),
         "rice-index-of-zeros": Bad(_spherical([0], index), decode, rice.LEFT),
         "rice-bound": Bad(
-            _spherical([1200], rice.encode(np.array([33 << 10]), 10).tobytes()), decode, rice.LARGE
+            _spherical([1200], rice.encode(np.array([33 << 10]), 10).tobytes()),
+            decode,
+            rice.RICE_LARGE,
         ),
         "rice-long": Bad(
             _spherical([1200], bytes(7)),
@@ -647,7 +672,7 @@ def bad() -> dict[str, Bad]:
             "section 'key' has 15 bytes, 16 values need 16",
         ),
         "spherical-alpha": Bad(
-            sealed(Header(BY_NAME["float32"], (0,), (Stage(8, alpha),), (0,) * 4).encode()),
+            sealed(Header(BY_NAME["float32"], (0,), (StageRecord(8, alpha),), (0,) * 4).encode()),
             decode,
             "the header's parameters make no sense: alpha must be from 0.01 to 0.99, got 0.001",
         ),

@@ -11,7 +11,8 @@ import pytest
 
 import fewbits
 from cases import CASES
-from fewbits import DecodeError, _native, registry
+from fewbits import DecodeError, registry
+from fewbits.backend import library as _native
 from fewbits.wire import frame as wire
 from golden import regenerate
 from golden.regenerate import GOOD, Good
@@ -121,7 +122,7 @@ def test_the_list_of_files_is_complete_and_right() -> None:
 def test_every_operator_and_dtype_has_a_golden_frame() -> None:
     covered = {(case.spec, case.dtype) for case in GOOD}
     assert {case.operator.spec for case in CASES} <= {spec for spec, _ in covered}
-    for name in (*registry.known().by_name, *registry.known().stages):
+    for name in (*registry.catalogue().by_name, *registry.catalogue().stages):
         dtypes = {dtype for spec, dtype in covered if re.split("[:|]", spec)[0] == name}
         assert dtypes == {"float32", "float64", "float16", "bfloat16"}, name
 

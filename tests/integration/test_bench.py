@@ -4,14 +4,18 @@ import json
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
 import fewbits
+from fewbits.backend.kernel import Written
 from fewbits.bench import codec, jobs
-from fewbits.bench.timing import LEAST_ROUNDS, Candidate, Plan, measured
+from fewbits.bench.timing import LEAST_ROUNDS, Plan, TimedJob, measured
+from fewbits.core.operator import Operator, Parts
+from fewbits.core.vector import Vector
 from fewbits.errors import FewbitsError
-from fewbits.kernels import native
+from fewbits.operators.natural import Natural
+from fewbits.reference.tally import Tally
+from fewbits.rng import Rng
 
 ELEMENTS = 600_000  # enough for two threads to have a slice each
 ROW_KEYS = {
@@ -45,9 +49,9 @@ def test_json_has_the_stable_keys_and_positive_ratios() -> None:
         (jobs.CHECKSUM, 1), (jobs.MEMCPY, 2), (jobs.ENCODE, 2),
         ("compress(out) natural", 2), ("decompress(out) natural", 2),
         ("compress(new) natural", 1), ("decompress(new) natural", 1),
-        *((f"compress(out) {name}", 1) for name in fewbits.registry.known().by_name),
-        *((f"decompress(out) {name}", 1) for name in fewbits.registry.known().by_name),
-        *((f"compress(out) {name}|natural", 1) for name in fewbits.registry.known().stages),
+        *((f"compress(out) {name}", 1) for name in fewbits.registry.catalogue().by_name),
+        *((f"decompress(out) {name}", 1) for name in fewbits.registry.catalogue().by_name),
+        *((f"compress(out) {name}|natural", 1) for name in fewbits.registry.catalogue().stages),
         ("compress(out) natural:coder=rans", 1), ("decompress(out) natural:coder=rans", 1),
     }  # fmt: skip
     rows = {(row["name"], row["threads"]): row for row in report["rows"]}
@@ -96,24 +100,22 @@ def test_small_vectors_are_measured_too(elements: int) -> None:
 
 
 def test_a_wrong_result_is_an_error_not_a_figure(monkeypatch: pytest.MonkeyPatch) -> None:
-    def zeros(planes: object, format: object, out: np.ndarray, *, threads: int = 1) -> native.Tally:
-        out[:] = 0
-        return native.Tally()
+    def zeros(own: Operator, parts: Parts, out: Vector, *, threads: int = 1) -> Tally:
+        out.bits[:] = 0
+        return Tally()
 
-    monkeypatch.setattr(native, "natural_decode", zeros)
+    monkeypatch.setattr(Natural, "decode", zeros)
     with pytest.raises(FewbitsError, match="wrong result"):
         codec.run(20_000, [fewbits.operator("natural")], [1], Plan(rounds=1))
 
 
 def test_an_encoder_that_forgets_a_value_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    encode = native.natural_encode
+    def forgetful(own: Operator, x: Vector, rng: Rng, into: Parts, *, threads: int = 1) -> Written:
+        written = Operator.encode(own, x, rng, into, threads=threads)
+        into[0][17] ^= 1
+        return written
 
-    def forgetful(bits, format, rng, planes, *, threads=1):  # type: ignore[no-untyped-def]
-        tally = encode(bits, format, rng, planes, threads=threads)
-        planes[0][17] ^= 1
-        return tally
-
-    monkeypatch.setattr(native, "natural_encode", forgetful)
+    monkeypatch.setattr(Natural, "encode", forgetful)
     with pytest.raises(FewbitsError, match="wrong result"):
         codec.run(20_000, [fewbits.operator("natural")], [1], Plan(rounds=1))
 
@@ -122,7 +124,7 @@ def test_candidates_take_turns_in_both_directions() -> None:
     order: list[str] = []
     checked: list[str] = []
     candidates = [
-        Candidate(
+        TimedJob(
             name, 1, lambda name=name: order.append(name), lambda name=name: checked.append(name)
         )
         for name in "abc"
@@ -135,7 +137,7 @@ def test_candidates_take_turns_in_both_directions() -> None:
 
 
 def test_time_limits_end_the_rounds_early() -> None:
-    candidate = Candidate("nothing", 1, lambda: None, lambda: None)
+    candidate = TimedJob("nothing", 1, lambda: None, lambda: None)
     (samples,) = measured([candidate], Plan(rounds=1000, seconds=0.0), lambda part: None)
     assert samples.wall.size == LEAST_ROUNDS
 

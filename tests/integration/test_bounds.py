@@ -16,7 +16,7 @@ from fewbits.cli import bounds
 from fewbits.errors import SpecError
 
 COMMAND = [sys.executable, "-m", "fewbits.cli", "bounds"]
-SPECS = [*registry.all_offered(4096), *registry.known().aliases]
+SPECS = [*registry.all_example_specs(4096), *registry.catalogue().aliases]
 
 
 def bounds_command(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -33,7 +33,7 @@ def test_every_operator_is_measured_and_none_beats_the_bound(tmp_path: Path) -> 
     report = json.loads(bounds_command("--json", "--plot", figure).stdout)
     assert time.perf_counter() - start < 30  # 3 on a machine of one's own
     rows = {row["spec"]: row for row in report["operators"]}
-    assert rows.keys() >= registry.known().by_name.keys()
+    assert rows.keys() >= registry.catalogue().by_name.keys()
     for spec, row in rows.items():
         if row["error"] > 0:
             assert row["bits_per_value"] > row["least_bits_per_value"] > 0, spec
@@ -98,7 +98,7 @@ def vectors(d: int) -> list[np.ndarray]:
 def test_the_uncertainty_principle_holds_for_every_measured_worst_case(spec: str, d: int) -> None:
     try:
         operator = fewbits.operator(spec)
-        operator.layout(d, fewbits.kernels.formats.FLOAT32)
+        operator.layout(d, fewbits.reference.formats.FLOAT32)
     except SpecError:
         pytest.skip("not for this dimension")
     rows = [bounds.measured(spec, x) for x in vectors(d)]

@@ -1,7 +1,6 @@
 """A real SuperLink and two SuperNodes on this machine, with bytes counted on the wire."""
 
 import importlib
-import json
 import os
 import subprocess
 import sys
@@ -12,6 +11,8 @@ from statistics import fmean
 
 import pytest
 
+from fewbits_lab.results import results
+
 pytestmark = pytest.mark.skipif(find_spec("flwr") is None, reason="needs fewbits[flower]")
 APP = Path(__file__).resolve().parents[2] / "examples" / "flower"
 VALUES = 1_000_000
@@ -19,7 +20,7 @@ PACKED, CODED = 3.4, 6.5  # times fewer bytes than uncompressed
 
 
 def test_one_round_is_exact_down_and_compressed_up() -> None:
-    from fewbits.bench.flower.measure import measure
+    from fewbits_lab.federation.measure import measure
 
     (run,) = measure(["natural"], rounds=1, timeout=300)
     assert run.first_exact
@@ -32,7 +33,7 @@ def test_one_round_is_exact_down_and_compressed_up() -> None:
 
 @pytest.mark.soak
 def test_four_rounds_send_and_receive_a_fraction_of_the_bytes() -> None:
-    from fewbits.bench.flower.measure import measure
+    from fewbits_lab.federation.measure import measure
 
     plain, packed, coded = measure(["none", "natural", "natural:coder=rans"], rounds=4)
     for run, times in ((packed, PACKED), (coded, CODED)):
@@ -50,7 +51,7 @@ def test_four_rounds_send_and_receive_a_fraction_of_the_bytes() -> None:
 
 @pytest.mark.soak
 def test_the_example_runs_on_a_superlink(tmp_path: Path) -> None:
-    from fewbits.bench.flower.federation import Federation
+    from fewbits_lab.federation.federation import Federation
 
     with Federation(tmp_path) as federation:
         log = federation.run(APP, {"num-server-rounds": 3}, timeout=400)
@@ -73,7 +74,7 @@ def local_superlink(tmp_path: Path) -> Iterator[dict[str, str]]:
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     }  # fmt: skip
     yield {**os.environ, **own}
-    from fewbits.bench.flower.federation import end_all
+    from fewbits_lab.federation.federation import end_all
 
     end_all(home)
 
@@ -111,7 +112,7 @@ def test_the_example_learns_in_one_process(
     grid_module = importlib.import_module("federation")
     config = {"num-server-rounds": 3, "local-epochs": 2, "learning-rate": 0.1}
 
-    class Node(grid_module.Client):
+    class Node(grid_module.Client):  # type: ignore[name-defined]
         def __init__(self, number: int) -> None:
             super().__init__(number, [])
             own = {"partition-id": number - 1, "num-partitions": 2}
@@ -127,7 +128,7 @@ def test_the_example_learns_in_one_process(
 def test_the_page_shows_the_recorded_bytes() -> None:
     """Means of the nodes; of rounds 2 to 4 also the mean, and the least ratio of all."""
     root = Path(__file__).resolve().parents[2]
-    rows = json.loads((root / "benchmarks" / "results" / "flower.json").read_text())["rows"]
+    rows = results("flower")["rows"]
     assert {row["values"] for row in rows} == {VALUES}
     assert all(row["in_step"] for row in rows)
     page = (root / "docs" / "flower.md").read_text()

@@ -155,7 +155,7 @@ def test_the_largest_numbers_are_planned_for(given: Path) -> None:
     """Everything at its end at once: reports hold numbers, and JSON has no infinity."""
     report = json.loads(
         plan(
-            "--json", "--speeds", given, "--scheme", "star", params="1e15", workers="1e15",
+            "--json", "--speeds", given, "--collective", "star", params="1e15", workers="1e15",
             bandwidth="1bit", latency="1e9s", compute="1e9s",
         ).stdout
     )  # fmt: skip

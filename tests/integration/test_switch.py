@@ -1,4 +1,4 @@
-"""`fewbits switch` and `fewbits train --scheme switch`, as programs."""
+"""`fewbits switch` and `fewbits train --collective switch`, as programs."""
 
 import json
 import signal
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fewbits.links.aggregator import Address
+from fewbits.switch.protocol import Address
 from switches import exchanged
 
 FEWBITS = (sys.executable, "-m", "fewbits.cli")
@@ -78,8 +78,8 @@ def test_bad_options_are_one_line(options: tuple[str, ...]) -> None:
 def train(folder: Path, *more: str, epochs: int, status: int = 0) -> dict[str, Any]:
     """The run of natural compression on a switch."""
     command = [
-        *FEWBITS, "train", "--operator", "natural", "--scheme", "switch", "--epochs", str(epochs),
-        "--checkpoint", str(folder), "--json", *more,
+        *FEWBITS, "train", "--operator", "natural", "--collective", "switch",
+        "--epochs", str(epochs), "--checkpoint", str(folder), "--json", *more,
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == status, done.stderr
@@ -93,9 +93,9 @@ def train(folder: Path, *more: str, epochs: int, status: int = 0) -> dict[str, A
 def test_the_settings_of_a_switch_are_checked() -> None:
     for options in (
         ("--aggregator", "127.0.0.1:9"),
-        ("--scheme", "switch", "--operator", "top-k|natural"),
-        ("--scheme", "switch", "--feedback", "ef14", "--operator", "natural"),
-        ("--scheme", "switch", "--operator", "tiny"),
+        ("--collective", "switch", "--operator", "top-k|natural"),
+        ("--collective", "switch", "--feedback", "ef14", "--operator", "natural"),
+        ("--collective", "switch", "--operator", "tiny"),
     ):
         done = subprocess.run([*FEWBITS, "train", *options], capture_output=True, text=True)
         assert done.returncode == 2
@@ -111,7 +111,7 @@ def test_a_killed_aggregator_ends_the_run_and_resume_goes_on_with_the_same_bits(
     with switch("--workers", "2", "--json") as (process, line):
         where = ("--aggregator", json.loads(line)["address"])
         command = [
-            *FEWBITS, "train", "--operator", "natural", "--scheme", "switch", "--epochs", "400",
+            *FEWBITS, "train", "--operator", "natural", "--collective", "switch", "--epochs", "400",
             "--checkpoint", str(tmp_path / "parts"), "--resume", *where,
         ]  # fmt: skip
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:

@@ -11,12 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from fewbits import registry
-from fewbits.cli import console
-from fewbits.cli import train as train_command
+import cases
+from fewbits.cli import PROGRAM, main
 from fewbits.errors import PeerError, SpecError
-from fewbits.train import compare, launcher
-from fewbits.train.__main__ import main
+from fewbits.train import compare, launcher, settings
 
 pytest.importorskip("torch")
 pytest.importorskip("sklearn")
@@ -110,7 +108,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
 
 def test_every_operator_trains_and_keeps_the_replicas_alike() -> None:
     """All in one launch; what each of them promises is tested elsewhere."""
-    specs = (
+    chosen = (
         "natural-dithering",
         "standard-dithering:p=2,coder=rans",
         "sparse-dithering:rounding=subtractive",
@@ -119,9 +117,7 @@ def test_every_operator_trains_and_keeps_the_replicas_alike() -> None:
         "top-k|natural",
         "hadamard|rand-k:fraction=0.5|sparse-dithering:rounding=stochastic",
     )
-    known = registry.known()
-    used = {part.partition(":")[0] for spec in specs for part in spec.split("|")}
-    assert used | {"identity", "float16", "bfloat16"} == {*known.by_name, *known.stages}
+    specs = (*chosen, *cases.others(*chosen, "identity", "float16", "bfloat16"))
     command = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
     wanted = [word for spec in specs for word in ("--operator", spec)]
     done = subprocess.run(
@@ -229,11 +225,11 @@ def test_ctrl_c_ends_all_ranks() -> None:
         ("--operator", "nonsense"),
         ("--no-such-option",),
         ("--workers", "many"),
-        ("--scheme", "ring"),
+        ("--collective", "ring"),
         ("--feedback", "nonsense"),
         ("--operator", "natural", "--feedback", "ef14:momentum=0.9"),
         ("--operator", "none", "--operator", "sign", "--feedback", "diana"),
-        ("--operator", "natural", "--master", "sign", "--feedback", "diana"),
+        ("--operator", "natural", "--downlink", "sign", "--feedback", "diana"),
         ("--operator", "tiny", "--feedback", "ef14"),
         ("--data", "/does/not/exist"),
         ("--outer", "nesterov"),
@@ -249,7 +245,7 @@ def test_ctrl_c_ends_all_ranks() -> None:
 def test_bad_arguments_give_one_line_and_exit_code_2(
     arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(list(arguments)) == 2
+    assert main(["train", *arguments]) == 2
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith("fewbits: ")
@@ -268,20 +264,41 @@ def test_bad_data_found_by_a_worker_gives_one_line_and_exit_code_2(tmp_path: Pat
 
 
 def command(*arguments: str) -> argparse.Namespace:
-    parser = console.Parser(prog="fewbits")
-    train_command.register(parser.add_subparsers())
-    return parser.parse_args(["train", *arguments])
+    return PROGRAM.parser("train").parse_args(["train", *arguments])
 
 
 def test_the_command_exits_with_1_where_a_run_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(compare, "run", lambda chosen: (None, PeerError("none: rank 1 failed")))
-    options = command()
-    with pytest.raises(SystemExit) as ended:
-        options.run(options)
-    assert ended.value.code == 1
+    assert main(["train"]) == 1
     assert capsys.readouterr().err == "fewbits: none: rank 1 failed\n"
+
+
+def test_old_names_of_options_work_and_warn_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen: list[settings.TrainSettings] = []
+    monkeypatch.setattr(compare, "run", lambda given: (chosen.append(given), None))
+    assert main(["train", "--master", "sign", "--scheme", "star"]) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "fewbits: warning: --master is now --downlink, the old name will go",
+        "fewbits: warning: --scheme is now --collective, the old name will go",
+    ]
+    assert main(["train", "--downlink", "sign", "--collective", "star"]) == 0
+    assert main(["train", "--uplink", "sign"]) == 0
+    assert capsys.readouterr().err == ""
+    assert chosen[0] == chosen[1]
+    assert chosen[2].operators == ("sign",)
+
+
+def test_the_report_needs_no_other_process(
+    compared: tuple[dict, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(compare, "run", lambda chosen: (compared[0], None))
+    monkeypatch.setattr(subprocess, "Popen", None)
+    assert main(["train", "--report", str(tmp_path / "out.html")]) == 0
+    assert (tmp_path / "out.html").read_bytes() == compared[1].read_bytes()
 
 
 def test_the_command_prints_the_table_and_the_verdicts(

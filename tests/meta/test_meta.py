@@ -6,19 +6,22 @@ import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import fewbits
 from cases import CASES
-from fewbits import _native, errors, registry
-from fewbits.kernels.formats import FORMATS
+from fewbits import errors, registry
+from fewbits.backend import library as _native
+from fewbits.backend import native_rows
+from fewbits.reference.formats import FORMATS
 from fewbits.wire.frame import ParameterType
 
 ROOT = Path(__file__).parent.parent.parent
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
-OPERATORS = sorted({**registry.known().by_code, **registry.known().stage_codes}.items())
+OPERATORS = sorted({**registry.catalogue().by_code, **registry.catalogue().stage_codes}.items())
 sources = pytest.mark.parametrize(
     "path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix()
 )
@@ -44,7 +47,7 @@ def test_every_operator_has_a_row() -> None:
 
 
 def test_rows_are_known_operators() -> None:
-    known = registry.known()
+    known = registry.catalogue()
     names = {**known.by_name, **known.stages}
     for case in CASES:
         assert all(names[part.name] is type(part) for part in case.parts)
@@ -58,7 +61,7 @@ def test_codes_are_unique_and_never_zero() -> None:
 
 
 @pytest.mark.parametrize(("code", "cls"), OPERATORS, ids=[cls.name for _, cls in OPERATORS])
-def test_operators_stand_in_the_readme_and_in_the_format(code: int, cls: type) -> None:
+def test_operators_stand_in_the_readme_and_in_the_format(code: int, cls: type[Any]) -> None:
     table = [line for line in document("README.md").splitlines() if line.startswith("|")]
     assert any(f"`{cls.name}`" in line for line in table), f"README.md's table lacks {cls.name}"
     lines = document("docs/format.md").splitlines()
@@ -68,7 +71,7 @@ def test_operators_stand_in_the_readme_and_in_the_format(code: int, cls: type) -
 
 
 @pytest.mark.parametrize(("code", "cls"), OPERATORS, ids=[cls.name for _, cls in OPERATORS])
-def test_operator_modules_state_their_mathematics(code: int, cls: type) -> None:
+def test_operator_modules_state_their_mathematics(code: int, cls: type[Any]) -> None:
     module = inspect.getmodule(cls)
     assert "$" in (module.__doc__ or ""), f"{module.__name__} has no formula"
 
@@ -163,8 +166,6 @@ def test_numbers_of_the_c_header_are_pythons() -> None:
     assert enumeration("fewbits_dtype") == formats
     types = {f"PARAMETER_{kind.name}": kind.value for kind in ParameterType}
     assert enumeration("fewbits_parameter_type") == types
-    simd = {f"SIMD_{name.upper()}": number for number, name in enumerate(_native.SIMD)}
-    assert enumeration("fewbits_simd") == simd
     assert enumeration("fewbits_rounding") == {"STOCHASTIC": 0, "NEAREST": 1}
 
 
@@ -188,10 +189,16 @@ def test_structures_have_the_size_that_c_gives_them() -> None:
     """Laid out by hand from the header: natural alignment, in the header's order."""
     import ctypes
 
-    assert _native.UNIT.itemsize == 8 + 8 * 3 + 16 + 8 + 16 + 24 + 24 + 16
-    assert ctypes.sizeof(_native.Parameter) == 19
+    assert native_rows.NATIVE_ROW.itemsize == 8 + 8 * 3 + 16 + 8 + 8 + 16 + 24 + 24 + 16
+    assert ctypes.sizeof(_native.ParameterRecord) == 19
     frame = 8 + 2 * 8 + 8 * 32 + 8 + 8 * 16 + 8 * 16 + 4 + 19 * 32
     assert ctypes.sizeof(_native.Frame) == (frame + 7) // 8 * 8
+
+
+def test_files_that_native_comments_name_exist() -> None:
+    for path in sorted((ROOT / "native").rglob("*.*")):
+        for name in re.findall(r"\b(?:src|docs)/[\w/]+\.\w+", path.read_text(encoding="utf-8")):
+            assert (ROOT / name).exists(), f"{path.relative_to(ROOT)} names {name}"
 
 
 def test_every_planted_fault_can_be_planted() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from fewbits import _native
+from fewbits.backend import library as _native
 from fewbits.rng import MULTIPLY_1, MULTIPLY_2, STEP
 
 Words = Callable[[bytes, int, int], npt.NDArray[np.uint32]]

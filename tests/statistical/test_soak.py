@@ -9,7 +9,7 @@ import pytest
 import fewbits
 from cases import ROW_IDS, ROWS, Case, array, exact, shapes_of_vector
 from fewbits import Rng
-from fewbits.kernels.formats import FLOAT32, FORMATS, Format
+from fewbits.reference.formats import FLOAT32, FORMATS, Format
 from statistical import battery
 
 pytestmark = pytest.mark.soak

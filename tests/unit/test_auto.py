@@ -1,37 +1,64 @@
 """Which candidate `auto` goes on with, given what the clock says."""
 
-from collections.abc import Callable
-from types import SimpleNamespace
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-
-import torch
-
-from fewbits import DisagreementError, SpecError, ddp
-from fewbits.exchange import auto, state
-from fewbits.exchange.auto import Auto, Figures
-from fewbits.exchange.factory import Factory
-from fewbits.exchange.jobs import Job
-from fewbits.exchange.plan import Names
-from fewbits.exchange.stepwise import Stepwise
-from fewbits.policy import Default
-from fewbits.schemes.reduction import Progress
+from fewbits import DisagreementError, SpecError
+from fewbits.collectives.comm import LocalComm
+from fewbits.collectives.progress import RankProgress
+from fewbits.rng import Rng
+from fewbits.session import (
+    ArrayValues,
+    Job,
+    ModelParameter,
+    ModelParameters,
+    Options,
+    Report,
+    Session,
+    auto,
+)
+from fewbits.session.auto import Auto, Figures
+from fewbits.session.defaults import routes
+from fewbits.session.plain import Plain
+from fewbits.session.reducer import Compressed, Reducer
+from fewbits.session.routing import Routing
 
 SAMPLE = np.random.default_rng(1).standard_normal(65_536, np.float32)
 VALUES = 10_000_000
-TRIAL = auto.WARM + auto.TIMED
+TRIAL = auto.WARM + auto.TIMED_STEPS
 
 
 def candidates(*, allow_bias: bool = True) -> Auto:
     """The real candidates, for a model of ten million values on two ranks."""
-    factory = Factory("sharded", 1, 0, Default(), Names(), Progress())
-    made = Auto(factory.candidates(allow_bias=allow_bias), ranks=2)
+    options, progress = Options(allow_bias=allow_bias), RankProgress()
+    routings = candidate_routings(options)
+    made: dict[str, Reducer] = {
+        name: Compressed(each, progress, options, Rng.from_seed(0))
+        for name, each in routings.items()
+    }
+    made["none"] = Plain(routings["none"], progress)
+    chooser = Auto(made, ranks=2)
     # Only what has reduced something knows the model's size, and plain all-reduce comes first.
-    made.candidates["none"].planner.sizes["weight"] = VALUES
-    return made
+    chooser.candidates["none"].routing.sizes["weight"] = VALUES
+    return chooser
+
+
+def candidate_routings(
+    options: Options, model: ModelParameters | None = None
+) -> dict[str, Routing]:
+    found = routes("auto", None, options, model or ModelParameters())
+    assert isinstance(found, dict)
+    return found
+
+
+def session(comm: LocalComm, **options: Any) -> Session:
+    """A session that chooses for itself."""
+    chosen, model = Options(**options), ModelParameters([ModelParameter("weight", (200, 200))])
+    return Session(comm, candidate_routings(chosen, model), chosen)
 
 
 def measured(step: float, *, compute: float = 0.02, sent: float = 0.0) -> Figures:
@@ -140,39 +167,48 @@ def test_what_is_far_behind_has_one_trial() -> None:
     assert used.count("natural:coder=rans") == TRIAL
 
 
+def step(own: Session, sizes: Sequence[int]) -> None:
+    """One step with a batch of each size."""
+    for index, size in enumerate(sizes):
+        values = ArrayValues(np.ones(size, np.float32))
+        parameter = ModelParameter(f"p{index}", (size,))
+        job = Job(index, values, [parameter], is_last=index == len(sizes) - 1)
+        own.submit(job)
+    own.wait(job)
+
+
 @pytest.mark.parametrize("chosen", ["none", "natural", "tiny"])
-def test_a_state_is_taken_by_a_run_that_has_not_decided_yet(chosen: str) -> None:
-    net = torch.nn.Linear(200, 200)
-
-    def built() -> ddp.Compression:
-        return ddp.Compression("auto", names=net.named_parameters(), allow_bias=True)
-
-    old, new = built(), built()
-    assert old._auto is not None
-    old._auto.current, old.step = chosen, 17
-    old._reducer = old._auto.reducer
-    step, _ = state.unpack(old.state_dict(), new._place(), reshard=False)
-    assert step == 17
-    other = ddp.Compression("natural", names=net.named_parameters())
+def test_a_state_is_taken_by_a_run_that_has_not_decided_yet(
+    chosen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = (session(LocalComm.group(1)[0], allow_bias=True) for _ in range(2))
+    monkeypatch.setattr(Auto, "reducer", property(lambda self: self.candidates[chosen]))
+    old.progress.step = 17
+    saved = old.checkpoint.state_dict()
+    monkeypatch.undo()
+    new.checkpoint.load_state_dict(saved)
+    assert new.progress.step == 17
+    options, model = Options(), ModelParameters([ModelParameter("weight", (200, 200))])
+    other = Session(LocalComm.group(1)[0], routes("natural", None, options, model), options)
     with pytest.raises(DisagreementError):
-        state.unpack(old.state_dict(), other._place(), reshard=False)
+        other.checkpoint.load_state_dict(saved)
 
 
-def test_speeds_are_measured_on_the_largest_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_speeds_are_measured_on_the_largest_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
-    monkeypatch.setattr(Stepwise, "_reduce", lambda *_: None)
     monkeypatch.setattr(Auto, "end_step", lambda *arguments: seen.append(arguments[-1].size))
-    compression = ddp.Compression("auto")
-    compression._comm = SimpleNamespace(size=2, largest=list)  # type: ignore[assignment]
-    for _ in range(2):
-        for index, size in enumerate((300, 5000, 20)):
-            compression._reduce(Job(index, torch.ones(size), [], is_last=index == 2))
-    assert seen == [5000, 5000]
+    sessions = [session(comm) for comm in LocalComm.group(2)]
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(Session.start, sessions))
+        for _ in range(2):
+            list(threads.map(lambda own: step(own, (300, 5000, 20)), sessions))
+        list(threads.map(Session.close, sessions))
+    assert seen == [5000] * 4
 
 
 def test_auto_leaves_nothing_else_to_choose() -> None:
     with pytest.raises(SpecError, match="'auto' chooses feedback itself"):
-        ddp.Compression("auto", feedback="ef14")
-    report = ddp.Compression("auto").report()
-    assert report.worker == "none"
+        routes("auto", None, Options(feedback="ef14"), ModelParameters())
+    report = Report(**session(LocalComm.group(1)[0]).figures())
+    assert report.uplink == "none"
     assert report.trying == "none"

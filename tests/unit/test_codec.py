@@ -9,8 +9,8 @@ import pytest
 import fewbits
 from cases import array, sealed
 from fewbits import EncodeError, MissingExtraError, SpecError
-from fewbits.kernels.formats import BFLOAT16, FLOAT32
-from fewbits.wire.frame import Header, Stage
+from fewbits.reference.formats import BFLOAT16, FLOAT32
+from fewbits.wire.frame import Header, StageRecord
 
 X = np.float32([1.5, -2.0, 0.0])
 
@@ -202,7 +202,7 @@ except fewbits.MissingExtraError as error:
 def test_thirty_two_dimensions_are_the_most() -> None:
     x = np.ones((1,) * 32, np.float32)
     assert fewbits.decompress(fewbits.compress(x, "natural")).shape == x.shape
-    header = Header(FLOAT32, (1,) * 33, (Stage(1),), (4,)).encode()
+    header = Header(FLOAT32, (1,) * 33, (StageRecord(1),), (4,)).encode()
     with pytest.raises(fewbits.DecodeError, match="33 dimensions"):
         fewbits.decompress(sealed(header + bytes(4)))
 

@@ -25,22 +25,22 @@ UNBIASED = (
 )
 
 
-@pytest.mark.parametrize(("worker", "master"), BIASED)
+@pytest.mark.parametrize(("uplink", "downlink"), BIASED)
 def test_biased_operators_warn_and_the_mean_goes_back_without_bias(
-    worker: str, master: str
+    uplink: str, downlink: str
 ) -> None:
     with pytest.warns(UserWarning, match="is biased and nothing corrects it"):
-        assert ddp.Compression(worker).planner.master.spec == master
+        assert ddp.Compression(uplink).session.routing.downlink.spec == downlink
 
 
-@pytest.mark.parametrize("worker", UNBIASED)
-def test_unbiased_operators_go_both_ways(worker: str) -> None:
-    assert ddp.Compression(worker).planner.master.spec == worker  # warnings are errors
+@pytest.mark.parametrize("uplink", UNBIASED)
+def test_unbiased_operators_go_both_ways(uplink: str) -> None:
+    assert ddp.Compression(uplink).session.routing.downlink.spec == uplink  # warnings are errors
 
 
 def test_casts_are_not_worth_a_warning() -> None:
     with warnings.catch_warnings(action="error"):
-        assert ddp.Compression("bfloat16").planner.master.spec == "bfloat16"
+        assert ddp.Compression("bfloat16").session.routing.downlink.spec == "bfloat16"
 
 
 def test_what_no_large_tensor_can_have_is_refused_at_once() -> None:

@@ -1,15 +1,13 @@
 """LocalSGD on ranks that are threads: what is computed, bit for bit, and what is refused."""
 
-import importlib
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from fewbits import SpecError
-from fewbits.outer import outer as named_outer
+from fewbits.localsgd.outer import outer as named_outer
 
 torch = pytest.importorskip("torch")
 localsgd = pytest.importorskip("fewbits.localsgd")
@@ -18,10 +16,9 @@ RANKS, H = 3, 4
 
 
 @pytest.fixture
-def locals_(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
+def locals_() -> Iterator[Callable[..., Any]]:
     """Ranks of LocalSGD in this process, and their models."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
-    simulated, made = importlib.import_module("simulated"), []
+    simulated, made = pytest.importorskip("fewbits_lab.training.simulated"), []
 
     def make(build: Callable[[], Any], operator: str = "identity", **options: Any) -> Any:
         nets = []
@@ -63,9 +60,9 @@ def mean(vectors: list[np.ndarray]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("spec", ["sgd", "nesterov", "sgd:lr=0.5"])
-@pytest.mark.parametrize("scheme", ["sharded", "star", "gather"])
-def test_an_outer_step_is_its_formula_bit_for_bit(locals_: Any, spec: str, scheme: str) -> None:
-    ranks, nets = locals_(linear, outer=spec, scheme=scheme)
+@pytest.mark.parametrize("collective", ["sharded", "star", "gather"])
+def test_an_outer_step_is_its_formula_bit_for_bit(locals_: Any, spec: str, collective: str) -> None:
+    ranks, nets = locals_(linear, outer=spec, collective=collective)
     rule, start = named_outer(spec), flat(nets[0])
     momentum = np.zeros_like(start) if rule.has_momentum else None
     assert all(np.array_equal(flat(net), start) for net in nets)
@@ -132,7 +129,7 @@ def test_compression_changes_the_mean_by_no_more_than_its_bound(
     def build() -> Any:
         return torch.nn.Linear(300, 100)
 
-    options = {"overlap": overlap, "scheme": "gather"}
+    options = {"overlap": overlap, "collective": "gather"}
     exact, plain = locals_(build, **options)
     ranks, nets = locals_(build, "natural", **options)
     for step in range(H):
@@ -156,7 +153,7 @@ def test_compression_changes_the_mean_by_no_more_than_its_bound(
     assert report.compressed_elements == 30_000
 
 
-class Normed(torch.nn.Module):
+class Normed(torch.nn.Module):  # type: ignore[name-defined]
     """Running statistics, an integer count, and a mask that must not be averaged."""
 
     def __init__(self) -> None:
@@ -294,23 +291,23 @@ def test_a_state_is_taken_where_it_belongs_and_refused_elsewhere(locals_: Any) -
         ({"local_steps": 0}, "local_steps"),
         ({"local_steps": 2.0}, "local_steps"),
         ({"outer": "adam"}, "sgd or nesterov"),
-        ({"scheme": "ring"}, "scheme"),
-        ({"scheme": "switch"}, "fewbits.ddp"),
+        ({"collective": "ring"}, "collective"),
+        ({"collective": "switch"}, "fewbits.ddp"),
         ({"average_buffers": "*running_mean"}, "list of patterns"),
         ({"nonfinite": "ignore"}, "nonfinite"),
         ({"timeout": 0}, "timeout"),
         ({"threads": 0}, "threads"),
-        ({"worker": "auto"}, "name an operator"),
-        ({"worker": "naturel"}, "naturel"),
+        ({"uplink": "auto"}, "name an operator"),
+        ({"uplink": "naturel"}, "naturel"),
         ({"feedback": "ef14:momentum=0.9"}, "outer='nesterov'"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_any_rank_is_met(
     options: dict[str, Any], words: str
 ) -> None:
-    given = {"worker": "natural", "local_steps": 4} | options
+    given = {"uplink": "natural", "local_steps": 4} | options
     with pytest.raises(SpecError, match=words):
-        localsgd.LocalSGD(linear(), given.pop("worker"), **given)
+        localsgd.LocalSGD(linear(), given.pop("uplink"), **given)
 
 
 def test_models_that_cannot_be_averaged_are_refused() -> None:

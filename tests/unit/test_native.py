@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fewbits import _native
-from fewbits.kernels import native, reference
+import native_tables as native
+from fewbits.backend import library as _native
+from fewbits.reference import checksum
 
 
 def as_array(data: bytes) -> np.ndarray:
@@ -30,7 +31,7 @@ def as_array(data: bytes) -> np.ndarray:
 )
 def test_checksums_are_those_of_rfc_3720(simd: str, data: bytes, crc: int) -> None:
     assert _native.crc32c(as_array(data)) == crc
-    assert reference.crc32c(data) == crc
+    assert checksum.crc32c(data) == crc
 
 
 def test_checksums_are_the_references_at_every_length_and_alignment(simd: str) -> None:
@@ -38,7 +39,7 @@ def test_checksums_are_the_references_at_every_length_and_alignment(simd: str) -
     wanted, crc = [], 0
     for byte in data:
         wanted.append(crc)
-        crc = reference.crc32c(bytes([byte]), crc)
+        crc = checksum.crc32c(bytes([byte]), crc)
     for size in range(690):
         for offset in (0, 1, 7):
             moved = np.empty(size + 8, np.uint8)[offset : offset + size]
@@ -49,7 +50,7 @@ def test_checksums_are_the_references_at_every_length_and_alignment(simd: str) -
 @pytest.mark.parametrize("size", [6143, 6144, 6145, 2 * 6144 - 1, 2 * 6144, 20_000])
 def test_checksums_of_several_lanes_are_the_references(simd: str, size: int) -> None:
     data = np.random.default_rng(size).integers(0, 256, size, dtype=np.uint8)
-    wanted = reference.crc32c(data.tobytes())
+    wanted = checksum.crc32c(data.tobytes())
     assert _native.crc32c(data) == wanted
     assert _native.crc32c(data[5:], _native.crc32c(data[:5])) == wanted
 
@@ -90,13 +91,41 @@ def test_tables_can_be_chosen_and_unknown_ones_cannot(simd: str) -> None:
     assert _native.simd() == simd
 
 
-def test_the_environment_forces_the_portable_table() -> None:
-    code = "from fewbits import _native; print(_native.simd())"
-    environment = {**os.environ, "FEWBITS_SIMD": "scalar"}
+def test_the_core_names_its_tables() -> None:
+    core = _native._core
+    assert _native.SIMD[0] == "portable"
+    assert len(set(_native.SIMD)) == len(_native.SIMD)
+    for number in (-1, len(_native.SIMD)):
+        assert core.fewbits_simd_name(number) is None
+        assert core.fewbits_use_simd(number) != _native.OK
+
+
+def started_with(wish: str) -> tuple[str, str]:
+    """The table that a new process takes if FEWBITS_SIMD is `wish`, and its warnings."""
+    code = "from fewbits.backend import library; print(library.simd())"
+    environment = {**os.environ, "FEWBITS_SIMD": wish}
     result = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
-    assert result.stdout.strip() == "scalar"
+    return result.stdout.strip(), result.stderr
+
+
+def test_the_environment_chooses_the_table(simd: str) -> None:
+    assert started_with(simd) == (simd, "")
+
+
+def test_the_portable_table_has_an_old_name() -> None:
+    table, text = started_with("scalar")
+    assert table == "portable"
+    assert "FutureWarning: FEWBITS_SIMD=scalar is an old name" in text
+
+
+def test_a_table_that_is_not_there_is_a_warning_and_the_default() -> None:
+    default, text = started_with("")
+    assert text == ""
+    table, text = started_with("sse9")
+    assert table == default
+    assert text.count("RuntimeWarning: FEWBITS_SIMD=sse9 has no effect") == 1
 
 
 def test_memory_that_is_not_contiguous_is_a_programming_error() -> None:

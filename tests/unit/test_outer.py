@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from fewbits.errors import SpecError
-from fewbits.outer import Nesterov, Outer, Sgd, outer
+
+pytest.importorskip("torch")
+
+from fewbits.localsgd.outer import Nesterov, Outer, Sgd, outer
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -10,7 +10,7 @@ from fewbits.core.composition import Composed
 from fewbits.operators.identity import Identity
 from fewbits.operators.natural import Natural
 from fewbits.operators.top_k import TopK
-from fewbits.wire.frame import Parameter, ParameterType, Stage
+from fewbits.wire.frame import Parameter, ParameterType, StageRecord
 
 
 def test_specs_name_operators() -> None:
@@ -91,18 +91,18 @@ def test_fields_outside_their_choices_are_refused() -> None:
 
 
 def test_stages_name_operators() -> None:
-    for cls in registry.known().by_name.values():
+    for cls in registry.catalogue().by_name.values():
         assert registry.from_wire((cls().stage,)) == cls()
-    for cls in registry.known().stages.values():
+    for cls in registry.catalogue().stages.values():
         composed = registry.from_wire((cls().stage, Natural().stage))
         assert composed == Composed((cls(),), Natural())
         assert composed.spec == f"{cls.name}|natural"
         with pytest.raises(DecodeError, match=f"{cls.name} is a stage, yet no operator follows"):
             registry.from_wire((cls().stage,))
     with pytest.raises(DecodeError, match="identity is an operator, yet another stage follows it"):
-        registry.from_wire((Stage(1), Stage(1)))
+        registry.from_wire((StageRecord(1), StageRecord(1)))
     with pytest.raises(VersionError, match="operator code 999 is unknown"):
-        registry.from_wire((Stage(999),))
+        registry.from_wire((StageRecord(999),))
 
 
 def test_parameters_that_the_operator_refuses_are_the_senders_fault(
@@ -118,16 +118,16 @@ def test_parameters_that_the_operator_refuses_are_the_senders_fault(
             if self.levels < 1:
                 raise SpecError(f"levels must be at least 1, got {self.levels}")
 
-    monkeypatch.setitem(registry.known().by_code, 60_000, Choosy)
-    stage = Stage(60_000, (Parameter(0, ParameterType.INTEGER, 0),))
+    monkeypatch.setitem(registry.catalogue().by_code, 60_000, Choosy)
+    stage = StageRecord(60_000, (Parameter(0, ParameterType.INTEGER, 0),))
     with pytest.raises(DecodeError, match="parameters make no sense: levels must be at least 1"):
         registry.from_wire((stage,))
-    good = Stage(60_000, (Parameter(0, ParameterType.INTEGER, 2),))
+    good = StageRecord(60_000, (Parameter(0, ParameterType.INTEGER, 2),))
     assert registry.from_wire((good,)) == Choosy(2)
 
 
 def test_every_operator_is_found_once() -> None:
-    known = registry.known()
+    known = registry.catalogue()
     assert {cls.code for cls in known.stages.values()} == set(known.stage_codes)
     assert not known.by_name.keys() & known.stages.keys()
     assert not known.by_code.keys() & known.stage_codes.keys()
@@ -137,8 +137,8 @@ def test_every_operator_is_found_once() -> None:
 
 def test_choices_are_offered_where_they_suit_the_size() -> None:
     natural = ["natural", "natural:rounding=nearest", "natural:coder=rans"]
-    assert registry.offered(registry.known().by_name["natural"], 10**6) == natural
-    sparse = registry.known().by_name["sparse-dithering"]
-    small, large = (registry.offered(sparse, d) for d in (4096, 4097))
+    assert registry.example_specs(registry.catalogue().by_name["natural"], 10**6) == natural
+    sparse = registry.catalogue().by_name["sparse-dithering"]
+    small, large = (registry.example_specs(sparse, d) for d in (4096, 4097))
     assert set(small) - set(large) == {"sparse-dithering:coder=paper"}
     assert "sparse-dithering:rounding=subtractive" in large

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import native_tables as native
 from cases import array
-from fewbits import Rng, _native
-from fewbits.kernels import native
-from fewbits.kernels.formats import FLOAT32
+from fewbits import Rng
+from fewbits.backend import library as _native
+from fewbits.reference.formats import FLOAT32
 from statistical import battery
 
 KEY = bytes(range(16))

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("torch")
 
 from fewbits import PeerError
-from fewbits.links.torch_comm import _Pending
+from fewbits.transport.torch_comm import _Pending
 
 
 class Late:

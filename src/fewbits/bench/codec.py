@@ -1,6 +1,5 @@
-"""The codec on this machine: every operator against a copy of the same vector, in the same run."""
+"""Measures every operator against a copy of the same vector, in the same run."""
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -10,18 +9,18 @@ from fewbits import codec, registry
 from fewbits.bench import jobs
 from fewbits.bench.jobs import HALF_CAST, MEMCPY
 from fewbits.bench.machine import Machine, this_machine, torch_or_none
-from fewbits.bench.timing import Candidate, Plan, Samples, measured
+from fewbits.bench.timing import Plan, Samples, TimedJob, measured
 from fewbits.bench.workload import Workload
-from fewbits.core import parameters
 from fewbits.core.operator import Operator
 
 MANY = Plan(rounds=30, seconds=22)
 QUICK = Plan(rounds=7, seconds=1.2)
+_VALUES = 65_536  # of a vector for which all operators make sense
 _ALSO = ("natural:coder=rans", "top-k:fraction=0.01|natural", "rand-k:fraction=0.01|natural")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CodecRow:
     """One job. Ratios are speeds: 2 is twice as fast. torch's cast is timed with one thread only.
 
     `gigabytes_per_second` are bytes of the float32 vector, in wall time, whatever the job writes.
@@ -40,7 +39,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """What more threads bring to a job, and that against what they bring to memcpy."""
+    """The speed-up of a job by more threads, and its ratio to that of memcpy."""
 
     name: str
     threads: int
@@ -51,7 +50,7 @@ class Scaling:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What an operator's frame takes, measured."""
+    """The measured size of an operator's frame."""
 
     spec: str
     frame_bytes: int
@@ -60,29 +59,22 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """All that one run measured."""
+class CodecReport:
+    """The results of one run."""
 
     machine: Machine
     elements: int
     rounds: int
-    rows: list[Row]
+    rows: list[CodecRow]
     scaling: list[Scaling]
     sizes: list[Size]
 
 
 def default_operators() -> list[Operator]:
     """Operators and stages that need no parameter, by name, and what the documents show beside."""
-    known = registry.known()
-    specs = {name: name for name in known.by_name} | {
-        name: f"{name}|natural" for name in known.stages
-    }
-    classes = {**known.by_name, **known.stages}
-    free = [
-        spec
-        for name, spec in sorted(specs.items())
-        if all(f.default is not dataclasses.MISSING for f in parameters.fields(classes[name]))
-    ]
+    classes = registry.catalogue().classes().values()
+    examples = [registry.example_specs(cls, _VALUES) for cls in classes]
+    free = [specs[0] for specs in examples if specs]
     return [registry.operator(spec) for spec in (*free, *_ALSO)]
 
 
@@ -92,9 +84,9 @@ def run(
     threads: Sequence[int],
     plan: Plan,
     progress: Callable[[float], None] = lambda _: None,
-    others: Callable[[Workload], list[Candidate]] = lambda _: [],
-) -> Report:
-    """Measure; `FewbitsError` if a job gives a wrong result. `others` run in the same rounds."""
+    others: Callable[[Workload], list[TimedJob]] = lambda _: [],
+) -> CodecReport:
+    """Measure all jobs; `FewbitsError` if one is wrong. `others` run in the same rounds."""
     torch = torch_or_none()
     natural = registry.operator("natural")
     work = Workload(elements)
@@ -108,7 +100,7 @@ def run(
         ]
         chosen += others(work)
         samples = measured(chosen, plan, progress)
-    return Report(
+    return CodecReport(
         machine=this_machine(),
         elements=elements,
         rounds=samples[0].wall.size,
@@ -118,7 +110,7 @@ def run(
     )
 
 
-def _rows(chosen: Sequence[Candidate], samples: Sequence[Samples], size: int) -> list[Row]:
+def _rows(chosen: Sequence[TimedJob], samples: Sequence[Samples], size: int) -> list[CodecRow]:
     yardsticks = {
         (own.name, own.threads): times for own, times in zip(chosen, samples, strict=True)
     }
@@ -126,7 +118,7 @@ def _rows(chosen: Sequence[Candidate], samples: Sequence[Samples], size: int) ->
     rows = []
     for own, times in zip(chosen, samples, strict=True):
         memcpy = yardsticks[MEMCPY, own.threads]
-        row = Row(
+        row = CodecRow(
             name=own.name,
             threads=own.threads,
             seconds_median=float(np.median(times.wall)),
@@ -143,7 +135,7 @@ def _rows(chosen: Sequence[Candidate], samples: Sequence[Samples], size: int) ->
     return rows
 
 
-def _scaling(chosen: Sequence[Candidate], samples: Sequence[Samples]) -> list[Scaling]:
+def _scaling(chosen: Sequence[TimedJob], samples: Sequence[Samples]) -> list[Scaling]:
     """Wall time with one thread over wall time with more, round by round."""
     alone = {
         own.name: times.wall for own, times in zip(chosen, samples, strict=True) if own.threads == 1

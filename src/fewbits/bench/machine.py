@@ -1,4 +1,4 @@
-"""What the machine and the software are, for the heads of reports."""
+"""Names the machine and the software, for the heads of reports."""
 
 import importlib
 import platform
@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from fewbits import _native
-from fewbits.kernels.parallel import available_threads
+from fewbits.backend import library
+from fewbits.backend.parallel import available_threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,13 @@ class Machine:
 
 
 def this_machine() -> Machine:
-    """The machine that runs this process."""
     torch = torch_or_none()
     return Machine(
         cpu=cpu_model(),
         cores=available_threads(),
         system=f"{platform.system()} {platform.machine()}",
-        simd=_native.simd(),
-        crc32c="hardware" if _native.crc32c_is_hardware() else "software",
+        simd=library.simd(),
+        crc32c="hardware" if library.crc32c_is_hardware() else "software",
         fewbits=version("fewbits"),
         python=platform.python_version(),
         numpy=np.__version__,
@@ -52,7 +51,7 @@ def this_machine() -> Machine:
 
 
 def torch_or_none() -> Any:
-    """torch, or None where it is not installed or does not load."""
+    """torch, or None if it is not installed or does not load."""
     try:
         return importlib.import_module("torch")
     except (ImportError, OSError):
@@ -60,7 +59,6 @@ def torch_or_none() -> Any:
 
 
 def cpu_model() -> str:
-    """The processor's name."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

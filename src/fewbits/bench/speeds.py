@@ -1,4 +1,4 @@
-"""What operators take on this machine for a value, measured once and kept in a file."""
+"""Bits and speeds of the operators on this machine, measured once and kept in a file."""
 
 import json
 import os
@@ -13,20 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from fewbits import _native, codec, registry
+from fewbits import codec, registry
+from fewbits.backend import library
+from fewbits.backend.parallel import available_threads
 from fewbits.bench.machine import cpu_model
+from fewbits.collectives.payload import UNIT
 from fewbits.errors import FewbitsError, SpecError
-from fewbits.kernels.parallel import available_threads
 from fewbits.theory.cost import Codec
 
-UNIT = 65_536  # the elements that schemes compress together
 _VALUES, _SEED = 4 * UNIT, 7
 _PATIENCE = 0.25  # seconds for the repetitions of one measurement
 _REPETITIONS = 7
 
 
 def measured(spec: str) -> Codec:
-    """The frame of one unit, and the best speeds of compressing and decompressing four."""
+    """The bits of one unit's frame, and the best speeds of compressing and decompressing four."""
     operator = registry.operator(spec)
     x = np.random.default_rng(_SEED).standard_normal(_VALUES, np.float32)
     bits = 8 * len(codec.compress(x[:UNIT], operator, seed=_SEED)) / UNIT
@@ -41,7 +42,7 @@ def measured(spec: str) -> Codec:
 def kept(
     specs: Sequence[str], *, again: bool = False, advance: Callable[[int], None] = lambda _: None
 ) -> dict[str, Codec]:
-    """Speeds from the file, and measured where it has none of this machine and version."""
+    """Speeds from the file; those that it lacks for this machine and version are measured."""
     found = _read(cache_path())
     wanted = [spec for spec in specs if again or spec not in found]
     for spec in wanted:
@@ -71,14 +72,13 @@ def given(path: Path, specs: Sequence[str]) -> dict[str, Codec]:
 
 
 def cache_path() -> Path:
-    """Where speeds are kept, by the custom of the platform."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "fewbits" / "speeds.json"
 
 
 def _machine() -> str:
     cores = available_threads()
-    return f"fewbits {version('fewbits')}, {_native.simd()}, {cores} threads, {cpu_model()}"
+    return f"fewbits {version('fewbits')}, {library.simd()}, {cores} threads, {cpu_model()}"
 
 
 def _best(work: Callable[[], Any]) -> float:
@@ -92,7 +92,6 @@ def _best(work: Callable[[], Any]) -> float:
 
 
 def _read(path: Path) -> dict[str, Codec]:
-    """What the file says of this machine; nothing if it cannot be read."""
     with suppress(OSError, ValueError, TypeError, KeyError, AttributeError, FewbitsError):
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["machine"] == _machine():
@@ -111,7 +110,7 @@ def _write(path: Path, found: dict[str, Codec]) -> None:
 
 
 def _refuse(constant: str) -> float:
-    """JSON has no infinity and no NaN; Python reads them, and could not write a report of them."""
+    """Refuse infinity and NaN, which Python reads but JSON does not have."""
     raise ValueError(f"{constant} is no number of JSON")
 
 

@@ -1,9 +1,9 @@
-"""Times of several candidates, taken so that they can be compared on a machine that others use too.
+"""Times several candidates so that they can be compared even on a busy machine.
 
-Candidates run in turn, round after round, forwards and backwards: a slow second hits all of them,
-and none always follows the same neighbour. Ratios are taken within a round, and their median over
-the rounds is reported. With one thread they compare processor time, which does not count the time
-that other programs took; with more, wall time.
+Candidates run in turn, round after round, forwards and backwards. So a slow second hits all of
+them, and none always follows the same neighbour. Ratios are taken within a round, and their median
+over the rounds is reported. With one thread they compare processor time, which does not count the
+time of other programs; with more threads, wall time.
 """
 
 import time
@@ -18,8 +18,8 @@ LEAST_ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """Something to time: `run` does the work, `check` raises if the work was done wrong."""
+class TimedJob:
+    """A job to time: `run` does the work, `check` raises if the result is wrong."""
 
     name: str
     threads: int
@@ -37,7 +37,6 @@ class Samples:
 
     @property
     def compared(self) -> Seconds:
-        """The times that ratios are made of."""
         return self.cpu if self.threads == 1 else self.wall
 
     def speed_against(self, other: "Samples") -> Seconds:
@@ -54,9 +53,9 @@ class Plan:
 
 
 def measured(
-    candidates: Sequence[Candidate], plan: Plan, progress: Callable[[float], None]
+    candidates: Sequence[TimedJob], plan: Plan, progress: Callable[[float], None]
 ) -> list[Samples]:
-    """Warm up, check, time in turns, check again: a wrong result is an error, never a figure."""
+    """Warm up, check, time in turns and check again; a wrong result raises."""
     for candidate in candidates:
         candidate.run()
         candidate.check()
@@ -81,8 +80,7 @@ def measured(
     ]
 
 
-def _timed(candidate: Candidate) -> tuple[float, float]:
-    """Wall and processor time of one run; what it returns is released within the time."""
+def _timed(candidate: TimedJob) -> tuple[float, float]:
     cpu_clock = time.thread_time if candidate.threads == 1 else time.process_time
     wall, cpu = time.perf_counter(), cpu_clock()
     candidate.run()

@@ -1,14 +1,14 @@
-"""The data of the codec benchmark, and what must come out of it."""
+"""The data of the codec benchmark and the expected results."""
 
 import numpy as np
 import numpy.typing as npt
 
 from fewbits.codec import compress
+from fewbits.coding.bitpack import packed_size
 from fewbits.core.operator import Operator
 from fewbits.core.vector import Vector
 from fewbits.errors import FewbitsError
-from fewbits.kernels import native
-from fewbits.kernels.formats import FLOAT32, Bits
+from fewbits.reference.formats import FLOAT32, Bits
 from fewbits.rng import Rng
 from fewbits.wire import frame as wire
 
@@ -16,28 +16,27 @@ SEED = 7
 _CERTAIN = 10_000  # values from which one draw meets a bound in expectation, within the slack
 _SLACK = 1.1
 
-Floats = npt.NDArray[np.float32]
-Bytes = npt.NDArray[np.uint8]
+Float32s = npt.NDArray[np.float32]
+FrameBytes = npt.NDArray[np.uint8]
 
 
 class Workload:
-    """One Gaussian vector, and warm memory for everything that is made of it."""
+    """One Gaussian vector, and warm memory for all results."""
 
     def __init__(self, elements: int) -> None:
         self.elements = elements
-        self.x: Floats = np.random.default_rng(0).standard_normal(elements, np.float32)
+        self.x: Float32s = np.random.default_rng(0).standard_normal(elements, np.float32)
         self.copy = np.zeros_like(self.x)
         self.out = np.zeros_like(self.x)
         self.totals = np.zeros_like(self.x)
-        sizes = (native.packed_size(elements, FLOAT32.exponent), native.packed_size(elements, 1))
+        sizes = (packed_size(elements, FLOAT32.exponent), packed_size(elements, 1))
         self.planes = np.zeros(sizes[0], np.uint8), np.zeros(sizes[1], np.uint8)
         self.rng = Rng.from_seed(SEED).fork(0)  # as `compress` does with this seed
-        self.frames: dict[str, Bytes] = {}
-        self.decoded: dict[str, Floats] = {}
+        self.frames: dict[str, FrameBytes] = {}
+        self.decoded: dict[str, Float32s] = {}
 
     @property
     def bits(self) -> Bits:
-        """The vector as the kernels see it."""
         return self.x.view(FLOAT32.bits)
 
     def prepare(self, operator: Operator) -> None:
@@ -56,16 +55,16 @@ class Workload:
 
 
 def expect(fact: bool, name: str) -> None:
-    """Stop the benchmark unless `fact`: the time of a job that is done wrong means nothing."""
+    """Stop the benchmark unless `fact` holds; the time of a wrong job means nothing."""
     if not fact:
         raise FewbitsError(f"the benchmark met a wrong result: {name}")
 
 
-def equal_bits(a: Floats, b: Floats) -> bool:
+def equal_bits(a: Float32s, b: Float32s) -> bool:
     """Whether two vectors are the same, NaN and the sign of 0 included."""
     return np.array_equal(a.view(np.uint32), b.view(np.uint32))
 
 
-def _relative_error(x: Floats, y: Floats) -> float:
+def _relative_error(x: Float32s, y: Float32s) -> float:
     difference = y - x
     return float(np.vdot(difference, difference)) / max(float(np.vdot(x, x)), 1e-30)

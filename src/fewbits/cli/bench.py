@@ -1,79 +1,37 @@
-"""`fewbits bench`: speeds on this machine.
-
-Each suite is a command below `bench`; where none is named, `codec` runs.
-"""
+"""`fewbits bench`: speeds on this machine."""
 
 import argparse
 from collections.abc import Sequence
 from dataclasses import asdict
 
 import fewbits
+from fewbits.backend.parallel import available_threads
 from fewbits.bench import codec
-from fewbits.bench.codec import Report, Row
+from fewbits.bench.codec import CodecReport, CodecRow
 from fewbits.bench.jobs import ENCODE, HALF_CAST, MEMCPY, compress_name, decompress_name
 from fewbits.bench.timing import Plan
-from fewbits.cli import bench_coding, bench_link
-from fewbits.cli.console import Progress, Subcommands, add_command, count, print_json, table
-from fewbits.kernels.parallel import available_threads
+from fewbits.cli.console import Parser, ProgressBar, count, print_json, table
 
-DEFAULT_SUITE = "codec"
 _ELEMENTS, _QUICK_ELEMENTS = 25_000_000, 8_000_000
 _STEPS = 1000  # of the progress bar
 
 
-def with_suite(arguments: Sequence[str]) -> list[str]:
-    """The arguments with the default suite named where `bench` stands alone or before an option."""
-    if arguments[:1] == ["bench"] and (len(arguments) == 1 or arguments[1].startswith("-")):
-        return ["bench", DEFAULT_SUITE, *arguments[1:]]
-    return list(arguments)
-
-
-def register(commands: Subcommands) -> None:
-    """Add the parsers of `bench` and of its suites."""
-    parser = commands.add_parser("bench", help="measure speeds on this machine")
-    suites = parser.add_subparsers(dest="suite", metavar="SUITE", required=True)
-    _register_codec(suites)
-    bench_coding.register(suites)
-    bench_link.register(suites)
-
-
-def _register_codec(suites: Subcommands) -> None:
-    parser = add_command(
-        suites,
-        "codec",
-        summary="measure how fast the operators are, against a copy of the same memory",
-        example="fewbits bench --quick\n  fewbits bench --operators natural float16 --json",
-        run=run_codec,
-    )
-    parser.prog = "fewbits bench"
-    parser.add_argument(
-        "--elements",
-        type=count,
-        metavar="N",
-        help=f"float32 values (default: {_ELEMENTS:.3g}, quick: {_QUICK_ELEMENTS:.3g})",
-    )
-    parser.add_argument(
-        "--repeats", type=count, metavar="N", help="rounds (default: as many as fit half a minute)"
-    )
-    parser.add_argument(
-        "--threads",
-        type=count,
-        nargs="+",
-        metavar="N",
+def add_options(parser: Parser) -> None:
+    parser.add_example("fewbits bench --quick\n  fewbits bench --operators natural float16 --json")
+    add = parser.add_argument
+    add("--elements", type=count, metavar="N", help="float32 values "
+        f"(default: {_ELEMENTS:.3g}, quick: {_QUICK_ELEMENTS:.3g})")  # fmt: skip
+    add("--repeats", type=count, metavar="N",
+        help="rounds (default: as many as fit half a minute)")  # fmt: skip
+    add("--threads", type=count, nargs="+", metavar="N",
         default=sorted({1, min(2, available_threads())}),
-        help="numbers of threads to compare (default: 1 2)",
-    )
-    parser.add_argument(
-        "--operators",
-        nargs="+",
-        metavar="SPEC",
-        help="default: all that need no parameter, stages before natural",
-    )
-    parser.add_argument("--quick", action="store_true", help="a few seconds, rougher figures")
+        help="numbers of threads to compare (default: 1 2)")  # fmt: skip
+    add("--operators", nargs="+", metavar="SPEC",
+        help="default: all that need no parameter, stages before natural")  # fmt: skip
+    add("--quick", action="store_true", help="a few seconds, rougher figures")
 
 
-def run_codec(options: argparse.Namespace) -> None:
-    """Measure and print."""
+def run(options: argparse.Namespace) -> None:
     operators = (
         [fewbits.operator(spec) for spec in dict.fromkeys(options.operators)]
         if options.operators
@@ -82,7 +40,7 @@ def run_codec(options: argparse.Namespace) -> None:
     plan = codec.QUICK if options.quick else codec.MANY
     if options.repeats:
         plan = Plan(rounds=options.repeats)
-    with Progress("measuring", _STEPS) as progress:
+    with ProgressBar("measuring", _STEPS) as progress:
         report = codec.run(
             options.elements or (_QUICK_ELEMENTS if options.quick else _ELEMENTS),
             operators,
@@ -96,7 +54,7 @@ def run_codec(options: argparse.Namespace) -> None:
         _print(report)
 
 
-def _print(report: Report) -> None:
+def _print(report: CodecReport) -> None:
     print(report.machine)
     print(f"vector    {report.elements:,} float32 values, {report.rounds} interleaved rounds\n")
     print(_speed_table(report.rows))
@@ -105,12 +63,7 @@ def _print(report: Report) -> None:
         "(out) fills warm memory, (new) takes fresh memory from the system and gives it back\n"
     )
     sizes = [
-        (
-            size.spec,
-            f"{size.frame_bytes:,}",
-            f"{size.overhead_bytes}",
-            f"{size.bits_per_value:.3f}",
-        )
+        (size.spec, f"{size.frame_bytes:,}", f"{size.overhead_bytes}", f"{size.bits_per_value:.3f}")
         for size in report.sizes
     ]
     titles = ("operator", "frame bytes", "overhead bytes", "bits/value")
@@ -118,7 +71,7 @@ def _print(report: Report) -> None:
     print("\n".join(_conclusions(report)))
 
 
-def _speed_table(rows: Sequence[Row]) -> str:
+def _speed_table(rows: Sequence[CodecRow]) -> str:
     cells = [
         (
             row.name,
@@ -139,17 +92,13 @@ def _speed_table(rows: Sequence[Row]) -> str:
     return table(titles, cells, right=",".join(titles[1:]))
 
 
-def _conclusions(report: Report) -> list[str]:
-    """The key figures in words."""
+def _conclusions(report: CodecReport) -> list[str]:
     speeds = {row.name: row.memcpy_ratio_median for row in report.rows if row.threads == 1}
+    compressing, decompressing = compress_name("natural"), decompress_name("natural")
     said = {
         ENCODE: "natural encodes at {:.2f}x the speed of memcpy (kernel alone)",
-        compress_name(
-            "natural"
-        ): "compress with natural, checksum included, runs at {:.2f}x memcpy",
-        decompress_name(
-            "natural"
-        ): "decompress of natural, checksum included, runs at {:.2f}x memcpy",
+        compressing: "compress with natural, checksum included, runs at {:.2f}x memcpy",
+        decompressing: "decompress of natural, checksum included, runs at {:.2f}x memcpy",
         HALF_CAST: "torch casts to float16 at {:.2f}x memcpy",
     }
     lines = [text.format(speeds[name]) for name, text in said.items() if name in speeds]

@@ -1,4 +1,4 @@
-"""`fewbits bounds`: measured frames of every operator against the fewest bits that can suffice."""
+"""`fewbits bounds`: measured frames of every operator against the lower bound on bits."""
 
 import argparse
 import math
@@ -10,18 +10,18 @@ import numpy.typing as npt
 
 import fewbits
 from fewbits import registry
-from fewbits.cli.console import Progress, Subcommands, about, add_command, count, print_json, table
+from fewbits.cli.console import Parser, ProgressBar, about, count, print_json, table
 from fewbits.errors import SpecError
 from fewbits.report import scatter
-from fewbits.theory import information
+from fewbits.theory import uncertainty
 
 _VALUES, _SEED = 2**16, 7
 _MOST = 2**24  # values: beyond, a frame says nothing new
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One operator: what it promises, what its frame took and lost, and what it had to take."""
+class _Row:
+    """One operator: its guarantee, the bits and the error of its frame, and the lower bound."""
 
     spec: str
     omega: float | None
@@ -32,15 +32,8 @@ class Row:
     product: float | None
 
 
-def register(commands: Subcommands) -> None:
-    """Add the command's parser."""
-    parser = add_command(
-        commands,
-        "bounds",
-        summary="measured bits and errors of the operators against the lower bound",
-        example="fewbits bounds natural spherical --plot bounds.svg",
-        run=run,
-    )
+def add_options(parser: Parser) -> None:
+    parser.add_example("fewbits bounds natural spherical --plot bounds.svg")
     parser.add_argument("specs", nargs="*", metavar="SPEC", help="operators (default: all)")
     parser.add_argument(
         "--values", type=count, default=_VALUES, help=f"length of the vector (default {_VALUES:,})"
@@ -49,15 +42,14 @@ def register(commands: Subcommands) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Compress one Gaussian vector with each operator and compare."""
     if options.values > _MOST:
         raise SpecError(f"--values must be at most {_MOST:,}, got {options.values:,}")
     if options.plot is not None and not options.plot.endswith(".svg"):
         raise SpecError(f"--plot writes SVG: expected a name that ends in .svg, got {options.plot}")
     x = np.random.default_rng(_SEED).standard_normal(options.values, np.float32)
-    specs = options.specs or registry.all_offered(options.values)
+    specs = options.specs or registry.all_example_specs(options.values)
     rows = []
-    with Progress("measuring", len(specs)) as progress:
+    with ProgressBar("measuring", len(specs)) as progress:
         for spec in specs:
             with about(spec):
                 rows.append(measured(spec, x))
@@ -80,8 +72,7 @@ def run(options: argparse.Namespace) -> None:
     print("          none has fewer in its worst case, nor on average over Gaussian vectors")
 
 
-def measured(spec: str, x: npt.NDArray[np.float32]) -> Row:
-    """A frame of `x` and what comes back."""
+def measured(spec: str, x: npt.NDArray[np.float32]) -> _Row:
     operator = fewbits.operator(spec)
     guarantee = operator.guarantee(x.size)
     frame = fewbits.compress(x, operator, seed=_SEED)
@@ -89,22 +80,22 @@ def measured(spec: str, x: npt.NDArray[np.float32]) -> Row:
     error = float(np.sum((fewbits.decompress(frame) - wide) ** 2) / np.sum(wide**2))
     bits = 8 * len(frame) / x.size
     least, product = limit(error, bits, unbiased=guarantee.unbiased)
-    return Row(operator.spec, guarantee.omega, guarantee.alpha, bits, error, least, product)
+    return _Row(operator.spec, guarantee.omega, guarantee.alpha, bits, error, least, product)
 
 
 def limit(error: float, bits: float, *, unbiased: bool) -> tuple[float | None, float | None]:
-    r"""The least bits for this error and $\alpha\, 4^b$; nothing where nothing is lost or kept.
+    r"""The least bits for this error and $\alpha\, 4^b$; None if the error is 0, or 1 and more.
 
     An unbiased operator divided by $1 + \omega$ is contractive with $\omega / (1 + \omega)$.
     """
     alpha = error / (1 + error) if unbiased else error
     if not 0 < alpha < 1:
         return None, None
-    product = information.uncertainty_product(alpha, bits, 1)
-    return information.uncertainty_bits(alpha, 1), product if product < math.inf else None
+    product = uncertainty.uncertainty_product(alpha, bits, 1)
+    return uncertainty.uncertainty_bits(alpha, 1), product if product < math.inf else None
 
 
-def _table(rows: list[Row]) -> str:
+def _table(rows: list[_Row]) -> str:
     titles = ("spec", "promise", "bits/value", "error", "least bits", "above")
     cells = [
         (
@@ -120,7 +111,7 @@ def _table(rows: list[Row]) -> str:
     return table(titles, cells, right="bits/value,error,least bits,above")
 
 
-def _above(row: Row) -> float | None:
+def _above(row: _Row) -> float | None:
     least = row.least_bits_per_value
     return None if least is None else row.bits_per_value - least
 
@@ -129,7 +120,7 @@ def _text(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def _picture(rows: list[Row]) -> str:
+def _picture(rows: list[_Row]) -> str:
     points = [
         scatter.Mark(row.spec, row.bits_per_value, alpha, row.omega is not None)
         for row in rows

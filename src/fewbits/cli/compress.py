@@ -4,14 +4,14 @@ import argparse
 
 import fewbits
 from fewbits.cli import container, files, tensor_files
-from fewbits.cli.console import Progress, Subcommands, about, add_command, print_json, say
+from fewbits.cli.console import Parser, ProgressBar, about, print_json, say
 from fewbits.cli.files import STANDARD, SUFFIX, Output, Pieces
 from fewbits.cli.tensor_files import TensorFile
 from fewbits.errors import EncodeError
 from fewbits.rng import Rng
 from fewbits.wire.frame import MAGIC
 
-# Files that people try, and what to do instead.
+# Suffixes that users try, and the advice for each.
 _ELSEWHERE = {
     MAGIC: "a fewbits frame already",
     b"PK\x03\x04": "a zip archive (.npz, .pt): save one array with numpy.save or safetensors",
@@ -19,38 +19,21 @@ _ELSEWHERE = {
 }
 
 
-def register(commands: Subcommands) -> None:
-    """Add the command's parser."""
-    parser = add_command(
-        commands,
-        "compress",
-        summary="compress a .npy array or the float tensors of a .safetensors file",
-        example="fewbits compress gradient.npy --operator natural --seed 7\n"
-        "  cat gradient.npy | fewbits compress - > gradient.npy.fewbits",
-        run=run,
+def add_options(parser: Parser) -> None:
+    parser.add_example(
+        "fewbits compress gradient.npy --operator natural --seed 7\n"
+        "  cat gradient.npy | fewbits compress - > gradient.npy.fewbits"
     )
-    parser.add_argument("input", metavar="IN", help=".npy or .safetensors file, - for stdin")
-    parser.add_argument(
-        "output", metavar="OUT", nargs="?", help="default: IN with .fewbits, stdout for -"
-    )
-    parser.add_argument(
-        "--operator",
-        metavar="SPEC",
-        default="natural",
-        help="see 'fewbits operators' (default: natural)",
-    )
-    parser.add_argument("--seed", type=int, metavar="N", help="for the same bytes every time")
-    parser.add_argument(
-        "--nonfinite",
-        choices=("raise", "carry"),
-        default="raise",
-        help="NaN and infinity are an error, or travel (default: raise)",
-    )
-    parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
+    add = parser.add_argument
+    add("--operator", metavar="SPEC", default="natural",
+        help="see 'fewbits operators' (default: natural)")  # fmt: skip
+    add("--seed", type=int, metavar="N", help="for the same bytes every time")
+    add("--nonfinite", choices=("raise", "carry"), default="raise",
+        help="NaN and infinity are an error, or travel (default: raise)")  # fmt: skip
+    files.add_paths(parser, ".npy or .safetensors file", "IN with .fewbits")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Read, compress, write, and say how much was saved."""
     chosen = fewbits.operator(options.operator)
     default = STANDARD if options.input == STANDARD else options.input + SUFFIX
     output = Output.chosen(options.output or default, force=options.force)
@@ -81,7 +64,7 @@ def run(options: argparse.Namespace) -> None:
 def _compressed(
     data: memoryview, chosen: fewbits.Operator, options: argparse.Namespace
 ) -> tuple[int, int, Pieces]:
-    """How many tensors there are, how many of them are compressed, and the result."""
+    """The number of tensors, the number of compressed ones, and the resulting bytes."""
     if data[: len(files.NPY_MAGIC)] == files.NPY_MAGIC:
         array = files.parse_npy(data)
         frame = fewbits.compress(array, chosen, seed=options.seed, nonfinite=options.nonfinite)
@@ -99,14 +82,15 @@ def _compressed(
 def _frames(
     file: TensorFile, chosen: fewbits.Operator, options: argparse.Namespace
 ) -> dict[str, bytes | memoryview]:
-    """A frame for every float tensor."""
     if container.is_container(file):
         raise EncodeError("the file holds fewbits frames already")
     floats = {
         name: tensor for name, tensor in file.tensors.items() if tensor.dtype in container.FLOATS
     }
     frames: dict[str, bytes | memoryview] = {}
-    with Progress("compressing", sum(len(tensor.data) for tensor in floats.values())) as progress:
+    with ProgressBar(
+        "compressing", sum(len(tensor.data) for tensor in floats.values())
+    ) as progress:
         for name, tensor in floats.items():
             with about(f"tensor {name!r}"):
                 frames[name] = fewbits.compress(
@@ -120,7 +104,7 @@ def _frames(
 
 
 def _tensor_seed(seed: int | None, name: str) -> int | None:
-    """A seed of the tensor's own: with the same seed for all, errors of tensors would be alike."""
+    """A seed for one tensor; with one seed for all, the errors of tensors would be alike."""
     if seed is None:
         return None
     return int.from_bytes(Rng.from_seed(seed).fork("tensor", name).key, "little")

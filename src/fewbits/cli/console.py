@@ -1,16 +1,15 @@
-"""What the commands say and how: lines, tables, JSON and a progress bar."""
+"""The output of the commands: lines, tables, JSON and a progress bar."""
 
 import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from fewbits.errors import FewbitsError, SpecError
 
-Subcommands = Any  # argparse keeps the type of `add_subparsers()` to itself
 PATIENCE = 2.0  # seconds of work before a bar appears
 _INTERVAL = 0.1  # seconds between two pictures of a bar
 _WIDTH = 30
@@ -21,31 +20,35 @@ _OPTIONS = {"nonfinite='carry'": "--nonfinite carry", "max_elements=": "--max-el
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose complaints are one line, like every other one."""
+    """An argument parser whose errors are one line, like those of all commands."""
 
     def error(self, message: str) -> NoReturn:
         raise SpecError(f"{message} (see '{self.prog} --help')")
 
+    def add_example(self, text: str) -> None:
+        self.epilog = f"example:\n  {text}"
 
-def add_command(
-    commands: Subcommands, name: str, *, summary: str, example: str, run: Callable[..., None]
-) -> Parser:
-    """A command's parser, with its help, its example and `--json`."""
-    parser: Parser = commands.add_parser(
-        name,
-        help=summary,
-        description=f"{summary[0].upper()}{summary[1:]}.",
-        epilog=f"example:\n  {example}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    parser.set_defaults(run=run)
-    return parser
+
+class Renamed(argparse.Action):
+    """An old name of an option: it works for one more release, and warns."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **given: Any) -> None:
+        super().__init__(option_strings, dest, help=argparse.SUPPRESS, **given)
+        self.default = argparse.SUPPRESS
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        say(f"warning: {option_string} is now --{self.dest}, the old name will go")
+        setattr(namespace, self.dest, values)
 
 
 def count(text: str) -> int:
-    """An option's whole number from 1 on, also as `25e6`."""
+    """A whole number from 1 on, also written as `25e6`."""
     try:
         value = float(text)
     except ValueError:
@@ -59,7 +62,7 @@ def count(text: str) -> int:
 
 @contextmanager
 def about(what: str) -> Iterator[None]:
-    """Errors of ours that come up inside begin with `what` they are about."""
+    """Put `what` before the message of a `FewbitsError` that the block raises."""
     try:
         yield
     except FewbitsError as error:
@@ -67,7 +70,7 @@ def about(what: str) -> Iterator[None]:
 
 
 def say(text: str) -> None:
-    """One line to stderr, whatever `text` holds."""
+    """Write `text` to stderr as one line."""
     for spoken, option in _OPTIONS.items():
         text = text.replace(spoken, option)
     print(f"fewbits: {printable(text)}", file=sys.stderr)
@@ -82,12 +85,12 @@ def printable(text: str) -> str:
 
 
 def print_json(value: object, *, to_stderr: bool = False) -> None:
-    """`value` as one line of JSON; NaN is not JSON and must have been replaced."""
+    """Print `value` as one line of JSON; NaN is not JSON, so the caller must have replaced it."""
     print(json.dumps(value, allow_nan=False), file=sys.stderr if to_stderr else sys.stdout)
 
 
 def table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, right: str = "") -> str:
-    """Aligned columns; the columns whose titles are words of `right` are flush right."""
+    """A table with aligned columns; those whose titles are words of `right` are flush right."""
     cells = [list(titles), *([printable(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     flush_right = [title in right.split(",") for title in titles]
@@ -101,7 +104,7 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, right: str = 
     return "\n".join(line.rstrip() for line in lines)
 
 
-class Progress:
+class ProgressBar:
     """A bar on stderr for work of more than two seconds; silent where stderr is no terminal."""
 
     def __init__(self, label: str, total: int = 0) -> None:
@@ -109,7 +112,7 @@ class Progress:
         self._next = time.monotonic() + PATIENCE if sys.stderr and sys.stderr.isatty() else None
         self._drawn = False
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> "ProgressBar":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -117,11 +120,10 @@ class Progress:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
     def advance(self, amount: int) -> None:
-        """`amount` more is done."""
         self.show(self.done + amount)
 
     def show(self, done: int) -> None:
-        """`done` of the total is done; without a total the amount itself is shown, in megabytes."""
+        """Show that `done` of the total is done, or `done` itself in megabytes without a total."""
         self.done = done
         now = time.monotonic()
         if self._next is None or now < self._next:

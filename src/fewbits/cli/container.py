@@ -1,7 +1,7 @@
 """Many frames in one file: a safetensors file in which frames, as U8 tensors, replace floats.
 
 Its metadata has `fewbits`, the version of this arrangement, and `fewbits.frames`, the names of the
-tensors that are frames, as a JSON list. All other tensors and metadata are as they were.
+tensors that are frames, as a JSON list. All other tensors and metadata are unchanged.
 """
 
 import json
@@ -10,19 +10,19 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from fewbits.backend.library import MAX_DIMENSIONS
 from fewbits.cli.tensor_files import Tensor, TensorFile
 from fewbits.errors import DecodeError, EncodeError, MissingExtraError, VersionError
-from fewbits.wire.frame import MAX_DIMENSIONS
 
-VERSION_KEY, FRAMES_KEY = "fewbits", "fewbits.frames"
-VERSION = "1"
+CONTAINER_VERSION_KEY, FRAMES_KEY = "fewbits", "fewbits.frames"
+CONTAINER_VERSION = "1"
 FLOATS = {"F32": "float32", "F64": "float64", "F16": "float16", "BF16": "bfloat16"}
 _BY_FLOAT = {name: dtype for dtype, name in FLOATS.items()}
 
 
 def is_container(file: TensorFile) -> bool:
     """Whether a safetensors file was written by `joined`."""
-    return VERSION_KEY in file.metadata
+    return CONTAINER_VERSION_KEY in file.metadata
 
 
 def joined(file: TensorFile, frames: Mapping[str, bytes | memoryview]) -> TensorFile:
@@ -32,14 +32,14 @@ def joined(file: TensorFile, frames: Mapping[str, bytes | memoryview]) -> Tensor
     tensors = dict(file.tensors)
     for name, frame in frames.items():
         tensors[name] = Tensor("U8", (len(frame),), memoryview(frame))
-    own = {VERSION_KEY: VERSION, FRAMES_KEY: json.dumps(list(frames))}
+    own = {CONTAINER_VERSION_KEY: CONTAINER_VERSION, FRAMES_KEY: json.dumps(list(frames))}
     return TensorFile(tensors, {**file.metadata, **own})
 
 
 def separated(file: TensorFile) -> tuple[dict[str, memoryview], TensorFile]:
     """The frames of a container by name; and the other tensors, with the original metadata."""
-    version = file.metadata[VERSION_KEY]
-    if version != VERSION:
+    version = file.metadata[CONTAINER_VERSION_KEY]
+    if version != CONTAINER_VERSION:
         raise VersionError(f"container version {version!r}, this fewbits reads 1: upgrade fewbits")
     frames = {}
     for name in _frame_names(file.metadata.get(FRAMES_KEY, "")):
@@ -48,7 +48,7 @@ def separated(file: TensorFile) -> tuple[dict[str, memoryview], TensorFile]:
             raise DecodeError(f"tensor {name!r} should be a frame, but is not a list of bytes")
         frames[name] = tensor.data
     rest = {name: tensor for name, tensor in file.tensors.items() if name not in frames}
-    own = (VERSION_KEY, FRAMES_KEY)
+    own = (CONTAINER_VERSION_KEY, FRAMES_KEY)
     metadata = {key: text for key, text in file.metadata.items() if key not in own}
     return frames, TensorFile(rest, metadata)
 
@@ -63,7 +63,6 @@ def to_array(tensor: Tensor) -> npt.NDArray[np.generic]:
 
 
 def from_array(array: npt.NDArray[np.generic]) -> Tensor:
-    """A float array as a tensor of a file."""
     flat = array.reshape(-1).view(np.uint8)
     return Tensor(_BY_FLOAT[array.dtype.name], array.shape, flat.data)
 

@@ -4,7 +4,7 @@ import argparse
 
 import fewbits
 from fewbits.cli import container, files, tensor_files
-from fewbits.cli.console import Progress, Subcommands, about, add_command, print_json, say
+from fewbits.cli.console import Parser, ProgressBar, about, print_json, say
 from fewbits.cli.files import STANDARD, SUFFIX, Output, Pieces
 from fewbits.cli.tensor_files import TensorFile
 from fewbits.codec import MAX_ELEMENTS
@@ -15,32 +15,17 @@ _SAFETENSORS = ".safetensors"
 _ONLY_TENSOR = "tensor"  # the name in a safetensors file made from a single frame
 
 
-def register(commands: Subcommands) -> None:
-    """Add the command's parser."""
-    parser = add_command(
-        commands,
-        "decompress",
-        summary="turn what 'fewbits compress' wrote back into .npy or .safetensors",
-        example="fewbits decompress gradient.npy.fewbits\n"
-        "  fewbits decompress - < gradient.npy.fewbits > gradient.npy",
-        run=run,
+def add_options(parser: Parser) -> None:
+    parser.add_example(
+        "fewbits decompress gradient.npy.fewbits\n"
+        "  fewbits decompress - < gradient.npy.fewbits > gradient.npy"
     )
-    parser.add_argument("input", metavar="IN", help="frame or container, - for stdin")
-    parser.add_argument(
-        "output", metavar="OUT", nargs="?", help="default: IN without .fewbits, stdout for -"
-    )
-    parser.add_argument(
-        "--max-elements",
-        type=int,
-        default=MAX_ELEMENTS,
-        metavar="N",
-        help=f"refuse a frame that claims more values (default: {MAX_ELEMENTS})",
-    )
-    parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
+    parser.add_argument("--max-elements", type=int, default=MAX_ELEMENTS, metavar="N",
+        help=f"refuse a frame that claims more values (default: {MAX_ELEMENTS})")  # fmt: skip
+    files.add_paths(parser, "frame or container", "IN without .fewbits")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Read, decompress, write."""
     if not 0 <= options.max_elements < 2**63:
         raise SpecError(f"--max-elements must be from 0 to 2^63 - 1, got {options.max_elements}")
     data = files.read(options.input)
@@ -71,7 +56,6 @@ def _default_output(text: str, *, is_frame: bool) -> str:
 
 
 def _array(data: memoryview, output: str, max_elements: int) -> Pieces:
-    """The array of a frame, as the file that OUT's suffix asks for."""
     if output.endswith(_SAFETENSORS):
         array = fewbits.decompress(data, max_elements=max_elements)
         return tensor_files.write(TensorFile({_ONLY_TENSOR: container.from_array(array)}))
@@ -83,7 +67,7 @@ def _array(data: memoryview, output: str, max_elements: int) -> Pieces:
 
 
 def _tensors(data: memoryview, output: str, max_elements: int) -> TensorFile:
-    """The safetensors file that was compressed, with what came back in place of the frames."""
+    """The safetensors file that was compressed, with decoded tensors in place of the frames."""
     file = tensor_files.read(data) if tensor_files.looks_like(data) else None
     if file is None or not container.is_container(file):
         raise DecodeError("neither a fewbits frame nor a container of frames")
@@ -91,7 +75,7 @@ def _tensors(data: memoryview, output: str, max_elements: int) -> TensorFile:
         raise SpecError(f"the file holds named tensors: OUT must end in {_SAFETENSORS}")
     frames, rest = container.separated(file)
     tensors = dict(rest.tensors)
-    with Progress("decompressing", sum(map(len, frames.values()))) as progress:
+    with ProgressBar("decompressing", sum(map(len, frames.values()))) as progress:
         for name, frame in frames.items():
             with about(f"tensor {name!r}"):
                 array = fewbits.decompress(frame, max_elements=max_elements)

@@ -1,4 +1,4 @@
-"""Bytes in and out of the commands: files, pipes and `.npy` arrays; results appear whole or not."""
+"""Reads and writes files, pipes and `.npy` arrays for the commands, whole or not at all."""
 
 import errno
 import io
@@ -15,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from fewbits.cli.console import Progress
+from fewbits.cli.console import Parser, ProgressBar
 from fewbits.errors import EncodeError, SpecError
 
 STANDARD = "-"
@@ -29,14 +29,14 @@ Pieces = Sequence[bytes | memoryview]
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Where a result goes: the name that was given and its path, or stdout where that is None."""
+    """The target of a result: the name that was given and its path, or None for stdout."""
 
     name: str
     path: Path | None
 
     @classmethod
     def chosen(cls, text: str, *, force: bool) -> "Output":
-        """The place that OUT names; refuses a terminal and, without `force`, a file that exists."""
+        """The target that OUT names; refuses a terminal and, without `force`, an existing file."""
         if text == STANDARD:
             if sys.stdout is not None and sys.stdout.isatty():
                 raise SpecError(
@@ -53,9 +53,9 @@ class Output:
         return cls(text, path)
 
     def write(self, pieces: Pieces) -> int:
-        """All pieces, or nothing: a file appears under its name only when it is complete."""
+        """Write all pieces; a file appears under its name only when it is complete."""
         total = sum(map(len, pieces))
-        with Progress("writing", total) as progress:
+        with ProgressBar("writing", total) as progress:
             if self.path is None:
                 _copy(pieces, _standard(sys.stdout), progress)
             elif self.path.exists() and not self.path.is_file():  # a device or a named pipe
@@ -64,6 +64,14 @@ class Output:
             else:
                 _replace(self.path, pieces, progress)
         return total
+
+
+def add_paths(parser: Parser, what: str, default: str) -> None:
+    """The paths IN and OUT of a command that turns one file into another, and `--force`."""
+    add = parser.add_argument
+    add("input", metavar="IN", help=f"{what}, - for stdin")
+    add("output", metavar="OUT", nargs="?", help=f"default: {default}, stdout for -")
+    add("--force", action="store_true", help="replace OUT if it exists")
 
 
 def read(text: str) -> memoryview:
@@ -75,7 +83,7 @@ def read(text: str) -> memoryview:
         source = Path(text).open("rb")  # noqa: SIM115 (closed below, stdin must stay open)
         size = os.fstat(source.fileno()).st_size
     try:
-        with Progress("reading", size) as progress:
+        with ProgressBar("reading", size) as progress:
             while chunk := source.read(_CHUNK):
                 buffer += chunk
                 progress.advance(len(chunk))
@@ -105,7 +113,6 @@ def parse_npy(data: memoryview) -> npt.NDArray[Any]:
 
 
 def npy_pieces(array: npt.NDArray[Any]) -> Pieces:
-    """A `.npy` file that holds `array`, in pieces."""
     head = io.BytesIO()
     np.lib.format.write_array_header_1_0(head, np.lib.format.header_data_from_array_1_0(array))
     return [head.getvalue(), array.reshape(-1).view(np.uint8).data]
@@ -123,14 +130,14 @@ def _npy_header(data: memoryview) -> tuple[tuple[int, ...], bool, np.dtype[Any],
 
 
 def _standard(stream: Any) -> IO[bytes]:
-    """The bytes below stdin or stdout, either of which a shell may have closed."""
+    """The byte stream of stdin or stdout, either of which a shell may have closed."""
     if stream is None:
         raise OSError(errno.EBADF, "standard input or output is closed")
     binary: IO[bytes] = stream.buffer
     return binary
 
 
-def _copy(pieces: Pieces, file: IO[bytes], progress: Progress) -> None:
+def _copy(pieces: Pieces, file: IO[bytes], progress: ProgressBar) -> None:
     for piece in pieces:
         view = memoryview(piece)
         for at in range(0, len(view), _CHUNK):
@@ -138,7 +145,7 @@ def _copy(pieces: Pieces, file: IO[bytes], progress: Progress) -> None:
     file.flush()
 
 
-def _replace(path: Path, pieces: Pieces, progress: Progress) -> None:
+def _replace(path: Path, pieces: Pieces, progress: ProgressBar) -> None:
     """Write beside `path` and rename: readers see the old file or the new one, never a part."""
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".fewbits-")

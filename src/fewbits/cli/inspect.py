@@ -7,25 +7,18 @@ from typing import Any
 
 import fewbits
 from fewbits.cli import container, files, tensor_files
-from fewbits.cli.console import Subcommands, about, add_command, print_json, table
+from fewbits.cli.console import Parser, about, print_json, table
 from fewbits.errors import DecodeError
 from fewbits.wire.frame import MAGIC
 
 
-def register(commands: Subcommands) -> None:
-    """Add the command's parser."""
-    parser = add_command(
-        commands,
-        "inspect",
-        summary="show operator, shape, bytes and bits per value of a compressed file",
-        example="fewbits inspect gradient.npy.fewbits",
-        run=run,
-    )
+def add_options(parser: Parser) -> None:
+    parser.add_example("fewbits inspect gradient.npy.fewbits")
     parser.add_argument("input", metavar="FILE", help="frame or container, - for stdin")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Check the file's structure and checksums and print what it says; no value is decoded."""
+    """Check the file's structure and checksums and print its headers; no value is decoded."""
     data = files.read(options.input)
     with about(options.input):
         if data[: len(MAGIC)] == MAGIC:
@@ -44,7 +37,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _plain(info: fewbits.FrameInfo) -> dict[str, Any]:
-    """The fields as JSON has them: an empty vector has no bits per value."""
+    """The fields for JSON; an empty vector has no bits per value."""
     fields = asdict(info)
     if math.isnan(info.bits_per_value):
         fields["bits_per_value"] = None

@@ -1,4 +1,4 @@
-"""`fewbits operators`: what there is to choose from, with its guarantee and its measured size."""
+"""`fewbits operators`: lists the operators with their guarantees and measured sizes."""
 
 import argparse
 import dataclasses
@@ -9,31 +9,21 @@ import numpy as np
 
 import fewbits
 from fewbits import registry
-from fewbits.cli.console import Subcommands, add_command, print_json, table
+from fewbits.cli.console import Parser, print_json, table
 from fewbits.core import parameters
-from fewbits.core.named import Named
+from fewbits.core.component import Component
 from fewbits.presets import PRESETS
 
 _ELEMENTS = 2**16
 
 
-def register(commands: Subcommands) -> None:
-    """Add the command's parser."""
-    add_command(
-        commands,
-        "operators",
-        summary="list the operators with their parameters, guarantees and measured sizes",
-        example="fewbits operators",
-        run=run,
-    )
+def add_options(parser: Parser) -> None:
+    parser.add_example("fewbits operators")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measure one frame for every spec and print the table."""
     values = np.random.default_rng(0).standard_normal(_ELEMENTS, np.float32)
-    known = registry.known()
-    classes = sorted({**known.by_name, **known.stages}.items())
-    found = [_described(cls, values) for _, cls in classes]
+    found = [_described(cls, values) for cls in registry.catalogue().classes().values()]
     if options.json:
         named = {name: dataclasses.asdict(preset) for name, preset in PRESETS.items()}
         print_json(
@@ -61,8 +51,8 @@ def run(options: argparse.Namespace) -> None:
     print(f"bits/value: whole frame, measured on {_ELEMENTS:,} Gaussian float32 values")
 
 
-def _described(cls: type[Named], values: np.ndarray) -> dict[str, Any]:
-    """One operator: its parameters, and its guarantee and size for each choice that it offers."""
+def _described(cls: type[Component], values: np.ndarray) -> dict[str, Any]:
+    """One operator: its parameters, and guarantee and size for each of its example specs."""
     fields = parameters.fields(cls)
     return {
         "name": cls.name,
@@ -77,7 +67,7 @@ def _described(cls: type[Named], values: np.ndarray) -> dict[str, Any]:
             }
             for field in fields
         ],
-        "specs": [_measured(spec, values) for spec in registry.offered(cls, values.size)],
+        "specs": [_measured(spec, values) for spec in registry.example_specs(cls, values.size)],
     }
 
 

@@ -1,101 +1,65 @@
-"""`fewbits plan`: which operator for a link and a model, or none, before anything is trained."""
+"""`fewbits plan`: recommends an operator for a link and a model, or none, before training."""
 
 import argparse
 import math
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fewbits import registry
 from fewbits.bench import speeds
-from fewbits.cli.console import Progress, Subcommands, add_command, print_json, table
+from fewbits.cli.console import Parser, ProgressBar, Renamed, print_json, table
+from fewbits.collectives.payload import UNIT
 from fewbits.errors import SpecError
 from fewbits.theory import cost, planner, quantities
-from fewbits.theory.cost import Codec, Job, Link
+from fewbits.theory.cost import Codec, Link, TrainingJob
 from fewbits.theory.planner import Candidate, Prediction, Setting
 
 SPECS = (
-    "bfloat16",
-    "float16",
-    "natural",
-    "natural:coder=rans",
-    "natural-dithering",
-    "standard-dithering",
-    "sparse-dithering",
-    "sparse-dithering:rounding=stochastic",
-    "sparse-dithering:rounding=subtractive",
-    "spherical:scale=unbiased",
-    "sign",
-    "top-k:fraction=0.01|natural",
-    "rand-k:fraction=0.1|natural",
-)
+    "bfloat16", "float16", "natural", "natural:coder=rans", "natural-dithering",
+    "standard-dithering", "sparse-dithering", "sparse-dithering:rounding=stochastic",
+    "sparse-dithering:rounding=subtractive", "spherical:scale=unbiased", "sign",
+    "top-k:fraction=0.01|natural", "rand-k:fraction=0.1|natural",
+)  # fmt: skip
 MODELLED = "step times (docs/theory.md); iterations by Theorem 9, worst case over vectors"
 
 
-def register(commands: Subcommands) -> None:
-    """Add the command's parser."""
-    example = (
+def add_options(parser: Parser) -> None:
+    parser.add_example(
         "fewbits plan --params 25e6 --workers 8 --bandwidth 1Gbit --latency 5ms --compute 0.2s"
     )
-    parser = add_command(
-        commands,
-        "plan",
-        summary="predict whether compression pays on a link, and with which operator",
-        example=example,
-        run=run,
-    )
+    add = partial(_add, parser)
     parser.add_argument("specs", nargs="*", metavar="SPEC", help="operators (default: a selection)")
-    _add(parser, "--params", quantities.count, "parameters of the model, such as 25e6")
-    _add(parser, "--workers", quantities.count, "how many exchange gradients")
-    _add(parser, "--bandwidth", quantities.bits_per_second, "of a worker's link, such as 1Gbit")
-    _add(parser, "--compute", quantities.seconds, "a step without messages, such as 0.2s")
-    _add(parser, "--latency", quantities.seconds, "one way, such as 5ms (default 0s)", "0s")
-    _add(
-        parser,
-        "--exchange",
-        quantities.seconds,
-        "a rank's own work for one exchange of messages, such as 1ms; bench link measures it "
-        "(default 0s)",
-        "0s",
-    )
-    _add(
-        parser,
-        "--busy",
-        _up_to(1.0),
-        "share of the time on the wire in which the processor moves bytes, 0 to 1; bench link "
-        "measures it (default 0)",
-        "0",
-    )
-    _add(
-        parser,
-        "--overlap",
-        _up_to(1.0),
-        "share of computing during which messages travel, 0 to 1 (default 0)",
-        "0",
-    )
-    _add(
-        parser,
-        "--noise",
-        _up_to(math.inf),
-        "variance of the mean gradient over the squared gradient norm aimed at "
-        "(default inf, the worst for compression)",
-        "inf",
-    )
+    add("--params", quantities.count, "parameters of the model, such as 25e6")
+    add("--workers", quantities.count, "how many exchange gradients")
+    add("--bandwidth", quantities.bits_per_second, "of a worker's link, such as 1Gbit")
+    add("--compute", quantities.seconds, "a step without messages, such as 0.2s")
+    add("--latency", quantities.seconds, "one way, such as 5ms (default 0s)", "0s")
+    add("--exchange", quantities.seconds, "a rank's own work for one exchange of messages, such as "
+        "1ms; fewbits-lab link measures it (default 0s)", "0s")  # fmt: skip
+    add("--busy", _up_to(1.0), "share of the time on the wire in which the processor moves bytes, "
+        "0 to 1; fewbits-lab link measures it (default 0)", "0")  # fmt: skip
+    add("--overlap", _up_to(1.0), "share of computing during which messages travel, 0 to 1 "
+        "(default 0)", "0")  # fmt: skip
+    add("--noise", _up_to(math.inf), "variance of the mean gradient over the squared gradient norm "
+        "aimed at (default inf, the worst for compression)", "inf")  # fmt: skip
+    collectives = sorted(cost.COLLECTIVE_TRAFFIC)
     parser.add_argument(
-        "--scheme", choices=sorted(cost.SCHEMES), default="sharded", help="(default sharded)"
+        "--collective", choices=collectives, default="sharded", help="(default sharded)"
     )
+    parser.add_argument("--scheme", action=Renamed, dest="collective", choices=collectives)
     parser.add_argument("--speeds", metavar="FILE", help="JSON with speeds, instead of measuring")
     parser.add_argument("--measure", action="store_true", help="measure speeds again")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Rank the operators and say what to do."""
     setting = _setting(options)
     chosen = [registry.operator(spec) for spec in options.specs or SPECS]
     specs = list(dict.fromkeys(operator.spec for operator in chosen))
     costs = _costs(options, specs)
-    unit = min(setting.job.values, speeds.UNIT)
+    unit = min(setting.job.values, UNIT)
     candidates = [
         Candidate(spec, registry.operator(spec).guarantee(unit), own) for spec, own in costs.items()
     ]
@@ -113,7 +77,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def verdict(rows: list[Prediction], setting: Setting) -> str:
-    """One line: what to use and what it gives, or not to compress and where it would pay."""
+    """One line of advice: an operator and its gain, or not to compress and where it would pay."""
     plain = setting.plain.total_seconds
     if setting.job.workers == 1:
         return "verdict: do not compress: one worker sends nothing"
@@ -135,13 +99,9 @@ def verdict(rows: list[Prediction], setting: Setting) -> str:
 
 
 def _add(
-    parser: argparse.ArgumentParser,
-    name: str,
-    read: Callable[[str], float],
-    text: str,
-    default: str | None = None,
+    parser: Parser, name: str, read: Callable[[str], float], text: str, default: str | None = None
 ) -> None:
-    """An option that is read at once, so that nonsense is named before what is missing."""
+    """An option that is parsed at once, so that bad values are reported before missing ones."""
 
     def reading(value: str) -> float:
         try:
@@ -153,7 +113,7 @@ def _add(
 
 
 def _up_to(most: float) -> Callable[[str], float]:
-    """Numbers from 0 to `most`."""
+    """A reader of numbers from 0 to `most`."""
 
     def read(text: str) -> float:
         try:
@@ -168,15 +128,15 @@ def _up_to(most: float) -> Callable[[str], float]:
 
 
 def _setting(options: argparse.Namespace) -> Setting:
-    job = Job(options.params, options.workers, options.compute, options.overlap)
+    job = TrainingJob(options.params, options.workers, options.compute, options.overlap)
     link = Link(options.bandwidth, options.latency, options.exchange, options.busy)
-    return Setting(job, link, cost.SCHEMES[options.scheme], options.noise)
+    return Setting(job, link, cost.COLLECTIVE_TRAFFIC[options.collective], options.noise)
 
 
 def _costs(options: argparse.Namespace, specs: list[str]) -> dict[str, Codec]:
     if options.speeds is not None:
         return speeds.given(Path(options.speeds), specs if options.specs else [])
-    with Progress("measuring speeds", len(specs)) as progress:
+    with ProgressBar("measuring speeds", len(specs)) as progress:
         return speeds.kept(specs, again=options.measure, advance=progress.advance)
 
 
@@ -196,16 +156,8 @@ def _table(rows: list[Prediction], setting: Setting) -> str:
         )
         for row in rows
     ]
-    bare = (
-        "(no compression)",
-        "32.00",
-        f"{plain.total_seconds:.3g}",
-        "0",
-        f"{plain.wire_seconds + plain.latency_seconds:.2g}",
-        "x 1",
-        "1",
-        "",
-    )
+    total, wire = f"{plain.total_seconds:.3g}", f"{plain.wire_seconds + plain.latency_seconds:.2g}"
+    bare = ("(no compression)", "32.00", total, "0", wire, "x 1", "1", "")
     place = sum(1 for row in rows if row.gain is not None and row.gain > 1)
     cells.insert(place, bare)
     return table(titles, cells, right=",".join(titles[1:]))
@@ -225,7 +177,7 @@ def _report(
         "setting": {
             **asdict(setting.job),
             **asdict(setting.link),
-            "scheme": options.scheme,
+            "scheme": options.collective,
             "noise": _finite(setting.noise),
         },
         "given" if options.speeds is not None else "measured": {
@@ -253,7 +205,7 @@ def _report(
 
 
 def _source(options: argparse.Namespace) -> str:
-    what = f"bits a value on {speeds.UNIT:,} Gaussian values, codec speeds"
+    what = f"bits a value on {UNIT:,} Gaussian values, codec speeds"
     if options.speeds is not None:
         return f"given in {options.speeds}: {what}"
     return f"measured on this machine: {what} (kept in {speeds.cache_path()}; renew: --measure)"

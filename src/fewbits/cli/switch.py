@@ -1,99 +1,50 @@
-"""`fewbits switch`: an aggregator of codes, on one core, until it is told to end."""
+"""`fewbits switch`: runs an aggregator of codes on one core until a signal ends it."""
 
 import argparse
-import signal
 import sys
-from types import FrameType
+from collections.abc import Mapping
 
-from fewbits.cli.console import Subcommands, add_command, count, print_json
-from fewbits.errors import SpecError
-from fewbits.links import aggregator
-from fewbits.links.aggregator import Address, Aggregator, Setup
-
-_NAMES = {
-    "jobs": "jobs begun",
-    "packets": "packets received",
-    "bytes": "bytes received",
-    "packets_sent": "packets sent",
-    "bytes_sent": "bytes sent",
-    "codes": "codes summed",
-    "sums": "sums of all workers",
-    "nonfinite": "of them with a NaN or an infinity",
-    "duplicates": "packets received again",
-    "stale": "packets of other rounds",
-    "foreign": "packets of other jobs, workers or addresses",
-    "malformed": "packets that are none of ours",
-    "mismatched": "packets that contradict earlier ones",
-}
+from fewbits.cli.console import Parser, count, print_json
+from fewbits.switch import service
+from fewbits.switch.aggregator import IDLE, SLOTS, Aggregator, AggregatorSetup
+from fewbits.switch.protocol import PACKET_CODES, PORT, Address
 
 
-def register(commands: Subcommands) -> None:
-    """Add the command's parser."""
-    parser = add_command(
-        commands,
-        "switch",
-        summary="add up gradients for workers that train with --scheme switch",
-        example="fewbits switch --workers 4 &\n"
-        "  fewbits train --workers 4 --scheme switch --aggregator 127.0.0.1:48320\n"
-        "  kill -USR1 %1   # prints the statistics",
-        run=run,
+def add_options(parser: Parser) -> None:
+    parser.add_example(
+        "fewbits switch --workers 4 &\n"
+        "  fewbits train --workers 4 --collective switch --aggregator 127.0.0.1:48320\n"
+        "  kill -USR1 %1   # prints the statistics"
     )
     add = parser.add_argument
-    add("--bind", default=f"127.0.0.1:{aggregator.PORT}", metavar="HOST:PORT",
-        help=f"where to listen, port 0 for any (default: 127.0.0.1:{aggregator.PORT})")  # fmt: skip
+    add("--bind", default=f"127.0.0.1:{PORT}", metavar="HOST:PORT",
+        help=f"where to listen, port 0 for any (default: 127.0.0.1:{PORT})")  # fmt: skip
     add("--workers", type=count, required=True, metavar="N", help="workers of a job, 1 to 64")
-    add("--slots", type=count, default=aggregator.SLOTS, metavar="N",
-        help=f"packets of a worker under way at once (default: {aggregator.SLOTS})")  # fmt: skip
-    add("--chunk", type=count, default=aggregator.CHUNK, metavar="N",
-        help=f"the most codes in a packet (default: {aggregator.CHUNK})")  # fmt: skip
-    add("--idle", type=float, default=aggregator.IDLE, metavar="S",
+    add("--slots", type=count, default=SLOTS, metavar="N",
+        help=f"packets of a worker under way at once (default: {SLOTS})")  # fmt: skip
+    add("--chunk", type=count, default=PACKET_CODES, metavar="N",
+        help=f"the most codes in a packet (default: {PACKET_CODES})")  # fmt: skip
+    add("--idle", type=float, default=IDLE, metavar="S",
         help="seconds of silence after which another job may begin "
-        f"(default: {aggregator.IDLE:g})")  # fmt: skip
+        f"(default: {IDLE:g})")  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> None:
-    """Serve until SIGINT or SIGTERM; statistics then, and at every SIGUSR1."""
-    if sys.platform != "linux":
-        raise SpecError("fewbits switch runs on Linux only")
-    setup = Setup(options.workers, options.slots, options.chunk, options.idle)
-    with Aggregator(Address.of(options.bind), setup) as own:
-        asked = False
+    setup = AggregatorSetup(options.workers, options.slots, options.chunk, options.idle)
 
-        def end(_number: int, _frame: FrameType | None) -> None:
-            own.stop()
+    def listening(own: Aggregator) -> None:
+        about = {"address": str(own.address), "memory_bytes": own.memory_bytes}
+        _say("listening", about, service.greeting(own), json=options.json)
 
-        def ask(_number: int, _frame: FrameType | None) -> None:
-            nonlocal asked
-            asked = True
+    def asked(own: Aggregator) -> None:
+        _say("statistics", own.report(), service.statistics(own), json=options.json)
 
-        signal.signal(signal.SIGTERM, end)
-        signal.signal(signal.SIGINT, end)
-        signal.signal(signal.SIGUSR1, ask)
-        _greet(own, json=options.json)
-        while not own.stopped:
-            own.serve_for(0.25)
-            if asked:
-                asked = False
-                _show(own, json=options.json)
-        _show(own, json=options.json)
+    service.run(Address.of(options.bind), setup, listening=listening, asked=asked)
 
 
-def _greet(own: Aggregator, *, json: bool) -> None:
-    memory = own.memory_bytes
+def _say(event: str, about: Mapping[str, object], text: str, *, json: bool) -> None:
     if json:
-        print_json({"event": "listening", "address": str(own.address), "memory_bytes": memory})
+        print_json({"event": event, **about})
     else:
-        print(
-            f"listening on {own.address} for {own.setup.workers} workers, {own.setup.slots} slots "
-            f"of {own.slot_bytes / 1024:.1f} KiB, {memory / 2**20:.1f} MiB in all"
-        )
-    sys.stdout.flush()
-
-
-def _show(own: Aggregator, *, json: bool) -> None:
-    counts = own.report()
-    if json:
-        print_json({"event": "statistics", **counts})
-    else:
-        print("\n".join(f"{counts[name]:>16,}  {text}" for name, text in _NAMES.items()))
+        print(text)
     sys.stdout.flush()

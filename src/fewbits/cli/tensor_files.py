@@ -1,8 +1,8 @@
 """Files in the safetensors format: a length, a JSON header, the tensors' bytes.
 
-The reader faces files from strangers. It accepts exactly those in which every byte after the header
-belongs to one tensor, and whatever is wrong is a `DecodeError`. Tensors are views, never copies,
-and their dtype stays text: what a dtype means is for the caller to know.
+The reader must expect any bytes. It accepts exactly those files in which every byte after the
+header belongs to one tensor, and raises `DecodeError` for all others. Tensors are views, never
+copies, and their dtype stays text, which the caller interprets.
 """
 
 import json
@@ -38,19 +38,18 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class TensorFile:
-    """What a safetensors file holds: tensors by name, and text by name."""
+    """The content of a safetensors file: tensors by name, and metadata by name."""
 
     tensors: Mapping[str, Tensor]
     metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 def looks_like(data: memoryview) -> bool:
-    """Whether the first nine bytes are those of a safetensors file."""
     return len(data) >= 9 and _LENGTH.unpack_from(data)[0] <= MAX_HEADER and data[8] == ord("{")
 
 
 def read(data: memoryview) -> TensorFile:
-    """The tensors of a file that is given whole; `DecodeError` for anything that is not one."""
+    """The tensors of a whole file; `DecodeError` if the bytes are not one."""
     if len(data) < _LENGTH.size:
         raise DecodeError(f"not a safetensors file: {len(data)} bytes")
     (length,) = _LENGTH.unpack_from(data)
@@ -84,11 +83,7 @@ def write(file: TensorFile) -> list[bytes | memoryview]:
     at = 0
     for name, tensor in ordered:
         stop = at + len(tensor.data)
-        header[name] = {
-            "dtype": tensor.dtype,
-            "shape": tensor.shape,
-            "data_offsets": (at, stop),
-        }
+        header[name] = {"dtype": tensor.dtype, "shape": tensor.shape, "data_offsets": (at, stop)}
         at = stop
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)

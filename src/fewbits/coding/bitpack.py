@@ -3,22 +3,29 @@
 import numpy as np
 import numpy.typing as npt
 
-from fewbits import _native
-from fewbits.kernels.native import packed_size
+from fewbits.errors import DecodeError
 
-Codes = npt.NDArray[np.uint16]
+_Codes = npt.NDArray[np.uint16]
+_Bytes = npt.NDArray[np.uint8]
 MAX_WIDTH = 16
 
-__all__ = ["MAX_WIDTH", "pack", "packed_size", "unpack"]
+
+def packed_size(count: int, width: int) -> int:
+    return (count * width + 7) // 8
 
 
-def pack(codes: Codes, width: int, into: _native.Bytes) -> None:
-    """Write `codes` to `into`, which must have exactly the packed size."""
-    _native.pack(codes, width, into)
+def pack(codes: _Codes, width: int) -> _Bytes:
+    bits = (codes[:, None] >> np.arange(width, dtype=np.uint16)) & np.uint16(1)
+    return np.packbits(bits.astype(np.uint8).ravel(), bitorder="little")
 
 
-def unpack(packed: _native.Bytes, width: int, bound: int, count: int) -> Codes:
-    """The codes in `packed`; `DecodeError` if `pack` cannot have made it below `bound`."""
-    codes = np.empty(count, np.uint16)
-    _native.unpack(packed, width, bound, codes)
+def unpack(packed: _Bytes, width: int, bound: int, count: int) -> _Codes:
+    """The `count` codes that `pack` wrote; refuses any other bytes."""
+    bits = np.unpackbits(packed, bitorder="little")
+    if bits[count * width :].any():
+        raise DecodeError("unused bits at the end of a section are not zero")
+    fields = bits[: count * width].reshape(count, width).astype(np.uint32)
+    codes: _Codes = (fields << np.arange(width, dtype=np.uint32)).sum(axis=1).astype(np.uint16)
+    if (codes >= bound).any():
+        raise DecodeError("a code is not below its bound")
     return codes

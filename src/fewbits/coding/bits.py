@@ -18,7 +18,7 @@ class BitString:
 
 
 class Source:
-    """A block's bytes; whoever asks for more than there are is refused."""
+    """Reads a block's bytes; refuses to read beyond the end."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
@@ -34,7 +34,7 @@ class Source:
 
 
 class BitSource:
-    """Numbers from a block's bytes, taken byte by byte as they are needed."""
+    """Reads numbers from a block's bytes, byte by byte."""
 
     def __init__(self, source: Source) -> None:
         self.source, self.value, self.bits = source, 0, 0

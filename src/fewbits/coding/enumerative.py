@@ -20,27 +20,42 @@ The work is that of $d$ operations on integers of $d$ bits, so it is meant for s
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from fewbits.errors import DecodeError
-from fewbits.kernels.formats import Format
 
-LARGEST_BLOCK = 4096
+LARGEST_STREAM_BLOCK = 4096
 CUT = "a stream of dithered codes ends within a field"
 
-Codes = npt.NDArray[np.int32]
+_Codes = npt.NDArray[np.int32]
 Scales = npt.NDArray[np.uint64]
-Bits = npt.NDArray[np.uint8]  # one bit in each
+_Bits = npt.NDArray[np.uint8]  # one bit in each
+
+
+class ScaleFormat(Protocol):
+    """The float format of a scale."""
+
+    @property
+    def exponent(self) -> int:
+        """Bits of the exponent."""
+
+    @property
+    def mantissa(self) -> int:
+        """Bits of the mantissa."""
+
+    @property
+    def infinity(self) -> int:
+        """The pattern of infinity."""
 
 
 class Stream(NamedTuple):
     """The bits of each block's scale, and the codes of all blocks."""
 
     scales: Scales
-    codes: Codes
+    codes: _Codes
 
 
 def block_sizes(count: int, block: int) -> Iterator[int]:
@@ -50,12 +65,11 @@ def block_sizes(count: int, block: int) -> Iterator[int]:
 
 
 def block_counts(count: int, block: int) -> dict[int, int]:
-    """How many blocks there are of each size."""
     whole, rest = divmod(count, block)
     return {size: number for size, number in ((block, whole), (rest, int(rest > 0))) if number}
 
 
-def encode(stream: Stream, block: int, scale: Format) -> Bits:
+def encode(stream: Stream, block: int, scale: ScaleFormat) -> _Bits:
     """The bits of a stream, before any padding."""
     fields, at = [np.empty(0, np.uint8)], 0
     sizes = block_sizes(stream.codes.size, block)
@@ -67,7 +81,7 @@ def encode(stream: Stream, block: int, scale: Format) -> Bits:
     return np.concatenate(fields)
 
 
-def decode(bits: Bits, count: int, block: int, scale: Format, bound: int) -> Stream:
+def decode(bits: _Bits, count: int, block: int, scale: ScaleFormat, bound: int) -> Stream:
     """The stream in `bits`, which may be padded with zeros to whole bytes; refuses all others."""
     source, codes, scales = _Source(bits), np.zeros(count, np.int32), []
     at = 0
@@ -82,14 +96,14 @@ def decode(bits: Bits, count: int, block: int, scale: Format, bound: int) -> Str
     return Stream(np.array(scales, np.uint64), codes)
 
 
-def ideal_bits(codes: Codes, scale_bits: int = 31) -> float:
+def ideal_bits(codes: _Codes, scale_bits: int = 31) -> float:
     """The length of one block's fields if each were written without rounding up, as papers do."""
     zeros = int(np.count_nonzero(codes == 0))
     places = math.log2(math.comb(codes.size, zeros)) + math.log2(codes.size)
     return scale_bits + places + codes.size - zeros + float(np.abs(codes.astype(np.int64)).sum())
 
 
-def most_bits(size: int, scale: Format, spread: float, slack: float) -> int:
+def most_bits(size: int, scale: ScaleFormat, spread: float, slack: float) -> int:
     r"""Bits that no block of $d$ codes exceeds, $m$ of them not 0.
 
     The sum of the magnitudes must be at most `slack` $m$ + `spread` $\sqrt{d m}$.
@@ -101,18 +115,18 @@ def most_bits(size: int, scale: Format, spread: float, slack: float) -> int:
     return _scale_bits(scale) + size.bit_length() + int((places + nonzero + unary).max())
 
 
-def _scale_bits(scale: Format) -> int:
+def _scale_bits(scale: ScaleFormat) -> int:
     return scale.exponent + scale.mantissa
 
 
-def _is_bare(pattern: int, scale: Format) -> bool:
+def _is_bare(pattern: int, scale: ScaleFormat) -> bool:
     return pattern == 0 or pattern >= scale.infinity
 
 
 # ---- writing ----
 
 
-def _fields(codes: Codes) -> list[Bits]:
+def _fields(codes: _Codes) -> list[_Bits]:
     zero = codes == 0
     zeros = int(np.count_nonzero(zero))
     marks = codes[~zero]
@@ -126,7 +140,7 @@ def _fields(codes: Codes) -> list[Bits]:
     ]
 
 
-def _digits(number: int, width: int) -> Bits:
+def _digits(number: int, width: int) -> _Bits:
     data = np.frombuffer(number.to_bytes((width + 7) // 8, "little"), np.uint8)
     return np.unpackbits(data, count=width, bitorder="little")
 
@@ -157,12 +171,12 @@ def rank(member: npt.NDArray[np.bool_]) -> int:
 
 
 class _Source:
-    """The bits of a section; whoever asks for more than there are is refused."""
+    """Reads the bits of a section; refuses to read beyond the end."""
 
-    def __init__(self, bits: Bits) -> None:
+    def __init__(self, bits: _Bits) -> None:
         self.bits, self.at = bits, 0
 
-    def take(self, count: int) -> Bits:
+    def take(self, count: int) -> _Bits:
         if self.bits.size - self.at < count:
             raise DecodeError(CUT)
         self.at += count
@@ -187,7 +201,7 @@ class _Source:
 _TOO_LARGE = "a code is not below its bound"
 
 
-def _read_codes(source: _Source, size: int, bound: int) -> Codes:
+def _read_codes(source: _Source, size: int, bound: int) -> _Codes:
     zeros = source.number(size.bit_length())
     if zeros > size:
         raise DecodeError(f"{zeros} of {size} dithered codes cannot be zero")

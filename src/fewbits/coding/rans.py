@@ -12,8 +12,7 @@ the symbol. A state that would leave its range first gives up its low 16 bits, a
 belongs to lane $i \bmod N$. Encoding runs from the last symbol to the first, so that decoding
 reads forwards.
 
-`reference_encode` and `reference_decode` are the specification; native code gives the same bytes,
-and refuses what they refuse.
+Native code gives the same bytes, and refuses what this module refuses.
 """
 
 from typing import NamedTuple
@@ -21,17 +20,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fewbits import _native
+from fewbits.coding.bitpack import pack, packed_size, unpack
 from fewbits.coding.bits import BitSource, BitString, Source
 from fewbits.errors import DecodeError
-from fewbits.kernels import reference
-from fewbits.kernels.native import packed_size
 
-Codes = npt.NDArray[np.uint16]
+_Codes = npt.NDArray[np.uint16]
 Signs = npt.NDArray[np.uint8]
 
-BLOCK = 1 << 16
-LENGTH_SIZE = _native.CODED_LENGTH_SIZE
+CODER_BLOCK = 1 << 16
+LENGTH_SIZE = 3  # bytes before each block
 RAW, CONSTANT, RANS = 0, 1, 2  # RANS + k has 4 << k lanes
 LANE_KINDS = 5
 SPARSE = RANS + LANE_KINDS
@@ -41,48 +38,35 @@ LOW, HIGH = 1 << 15, 1 << 31
 ESCAPE = 255  # the symbol of rare codes where codes are wider than a byte
 WINDOW = 254  # codes that have a symbol of their own there, 0 apart
 LARGEST_CLASS = 12
+_MOST = 2**64 - 1  # bytes: larger sizes are not told apart
 
-__all__ = ["decode", "encode", "largest_size", "reference_decode", "reference_encode"]
+UNFILLED = "the lengths of a coded section's blocks do not fill the section"
 
 
 def largest_size(count: int, bound: int, signed: bool) -> int:
     """Bytes that no section of this kind exceeds."""
-    _check_bound(bound)
-    return _native.coded_size(count, bound, signed)
+    check_bound(bound)
+    if not count:
+        return 0
+    if count > _MOST // 32:
+        return _MOST
+    whole, last = divmod(count - 1, CODER_BLOCK)
+    before = whole * _largest_block(CODER_BLOCK, bound, signed)
+    return before + _largest_block(last + 1, bound, signed)
+
+
+def _largest_block(count: int, bound: int, signed: bool) -> int:
+    codes = packed_size(count, _width(bound))
+    return LENGTH_SIZE + 1 + codes + (packed_size(count, 1) if signed else 0)
 
 
 def smallest_size(count: int, bound: int) -> int:
     """Bytes that every section of this kind has: a constant block takes six with its length."""
-    last = min(3, 1 + packed_size((count - 1) % BLOCK + 1, _width(bound)))
-    return 6 * ((count - 1) // BLOCK) + LENGTH_SIZE + last if count else 0
+    last = min(3, 1 + packed_size((count - 1) % CODER_BLOCK + 1, _width(bound)))
+    return 6 * ((count - 1) // CODER_BLOCK) + LENGTH_SIZE + last if count else 0
 
 
-def encode(codes: Codes, bound: int, signs: Signs | None = None) -> bytes:
-    """The section of codes below `bound`; `signs` holds a 0 or 1 for each, ignored on zeros."""
-    _check_bound(bound)
-    if codes.size and int(codes.max()) >= bound:
-        raise ValueError(f"code {int(codes.max())} is not below {bound}")
-    if signs is not None and signs.size != codes.size:
-        raise ValueError(f"{codes.size} codes cannot have {signs.size} signs")
-    out = np.empty(_native.coded_size(codes.size, bound, signs is not None), np.uint8)
-    plane = None if signs is None else np.packbits(signs, bitorder="little")
-    return out[: _native.coded_encode(codes, plane, bound, out)].tobytes()
-
-
-def decode(
-    data: bytes | _native.Bytes, bound: int, count: int, signed: bool
-) -> tuple[Codes, Signs | None]:
-    """The codes and signs in a section; `DecodeError` for bytes that are none."""
-    _check_bound(bound)
-    codes = np.empty(count, np.uint16)
-    plane = np.empty(packed_size(count, 1), np.uint8) if signed else None
-    _native.coded_decode(np.frombuffer(data, np.uint8), bound, codes, plane)
-    if plane is None:
-        return codes, None
-    return codes, np.unpackbits(plane, count=count, bitorder="little")
-
-
-def _check_bound(bound: int) -> None:
+def check_bound(bound: int) -> None:
     if not 2 <= bound <= 1 << 16:
         raise ValueError(f"codes have a bound from 2 to 65536, got {bound}")
 
@@ -115,7 +99,7 @@ def normalised(histogram: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return frequencies
 
 
-def best_base(codes: Codes, bound: int) -> int:
+def best_base(codes: _Codes, bound: int) -> int:
     """The first of the windows of 254 codes that hold most of the codes that are not 0."""
     counts = np.bincount(codes, minlength=bound)
     counts[0] = 0
@@ -124,19 +108,18 @@ def best_base(codes: Codes, bound: int) -> int:
     return 1 + int(held.argmax())
 
 
-# ---- the reference: writing ----
+# ---- writing ----
 
 
-def reference_encode(codes: Codes, bound: int, signs: Signs | None = None) -> bytes:
-    """The section of `codes`, by definition."""
+def encode(codes: _Codes, bound: int, signs: Signs | None = None) -> bytes:
     blocks = []
-    for start in range(0, codes.size, BLOCK):
-        piece = slice(start, start + BLOCK)
+    for start in range(0, codes.size, CODER_BLOCK):
+        piece = slice(start, start + CODER_BLOCK)
         blocks.append(_block(codes[piece], bound, None if signs is None else signs[piece]))
     return b"".join(len(block).to_bytes(LENGTH_SIZE, "little") + block for block in blocks)
 
 
-def _block(codes: Codes, bound: int, signs: Signs | None) -> bytes:
+def _block(codes: _Codes, bound: int, signs: Signs | None) -> bytes:
     block = _alike(codes, bound)
     zeros = int(np.count_nonzero(codes == 0))
     if bound <= 256 and zeros < codes.size <= SPARSE_SHARE * zeros:
@@ -147,14 +130,14 @@ def _block(codes: Codes, bound: int, signs: Signs | None) -> bytes:
     return block + np.packbits(signs[codes != 0], bitorder="little").tobytes()
 
 
-def _sparse(codes: Codes, bound: int) -> bytes:
+def _sparse(codes: _Codes, bound: int) -> bytes:
     mask = _alike(np.packbits(codes != 0, bitorder="little").astype(np.uint16), 256)
     length = len(mask).to_bytes(LENGTH_SIZE, "little")
     return bytes([SPARSE]) + length + mask + _alike(codes[codes != 0], bound)
 
 
-def _alike(codes: Codes, bound: int) -> bytes:
-    raw = reference.pack(codes, _width(bound)).tobytes()
+def _alike(codes: _Codes, bound: int) -> bytes:
+    raw = pack(codes, _width(bound)).tobytes()
     if (codes == codes[0]).all():
         coded = bytes([CONSTANT]) + int(codes[0]).to_bytes(2, "little")
         shorter = len(coded) <= 1 + len(raw)
@@ -164,14 +147,14 @@ def _alike(codes: Codes, bound: int) -> bytes:
     return coded if shorter else bytes([RAW]) + raw
 
 
-def _rans_body(codes: Codes, bound: int) -> bytes:
+def _rans_body(codes: _Codes, bound: int) -> bytes:
     symbols, head, escapes = codes.astype(np.int64), b"", b""
     if bound > 256:
         base = best_base(codes, bound)
         escaped = (codes != 0) & ((symbols < base) | (symbols >= base + WINDOW))
         symbols = np.where(codes == 0, 0, np.where(escaped, ESCAPE, symbols - base + 1))
         head = base.to_bytes(2, "little")
-        escapes = reference.pack(codes[escaped], _width(bound)).tobytes()
+        escapes = pack(codes[escaped], _width(bound)).tobytes()
     histogram = np.bincount(symbols, minlength=256)
     frequencies = normalised(histogram)
     kind = lanes_kind(codes.size, codes.size - int(histogram.max()))
@@ -219,7 +202,7 @@ def _encode_symbols(
     return states, words[::-1]
 
 
-# ---- the reference: reading ----
+# ---- reading ----
 
 
 class _Table(NamedTuple):
@@ -230,28 +213,27 @@ class _Table(NamedTuple):
     places: list[int]
 
 
-def reference_decode(
-    data: bytes, bound: int, count: int, signed: bool
-) -> tuple[Codes, Signs | None]:
+def decode(data: bytes, bound: int, count: int, signed: bool) -> tuple[_Codes, Signs | None]:
     """The codes and signs in a section, by definition; refuses all other bytes."""
     at, blocks = 0, []
-    for _ in range(0, count, BLOCK):
+    for _ in range(0, count, CODER_BLOCK):
         start = at + LENGTH_SIZE
         at = start + int.from_bytes(data[at:start], "little")
         blocks.append(data[start:at])
         if start > len(data) or at > len(data):
-            raise DecodeError(_native.UNFILLED)
+            raise DecodeError(UNFILLED)
     if at != len(data):
-        raise DecodeError(_native.UNFILLED)
+        raise DecodeError(UNFILLED)
     codes, signs = [np.empty(0, np.uint16)], [np.empty(0, np.uint8)]
     for number, block in enumerate(blocks):
-        own, marks = _read_block(block, bound, min(BLOCK, count - number * BLOCK), signed)
+        left = count - number * CODER_BLOCK
+        own, marks = _read_block(block, bound, min(CODER_BLOCK, left), signed)
         codes.append(own)
         signs.append(marks)
     return np.concatenate(codes), np.concatenate(signs) if signed else None
 
 
-def _read_alike(source: Source, bound: int, count: int) -> Codes:
+def _read_alike(source: Source, bound: int, count: int) -> _Codes:
     kind = source.number(1)
     if kind >= RANS + LANE_KINDS:
         raise DecodeError("a coded block is of an unknown kind")
@@ -265,7 +247,7 @@ def _read_alike(source: Source, bound: int, count: int) -> Codes:
     return _read_rans(source, bound, count, 4 << (kind - RANS))
 
 
-def _read_sparse(source: Source, bound: int, count: int) -> Codes:
+def _read_sparse(source: Source, bound: int, count: int) -> _Codes:
     if bound > 256:
         raise DecodeError("a coded block is of an unknown kind")
     source.number(1)
@@ -285,7 +267,7 @@ def _read_sparse(source: Source, bound: int, count: int) -> Codes:
     return codes
 
 
-def _read_block(data: bytes, bound: int, count: int, signed: bool) -> tuple[Codes, Signs]:
+def _read_block(data: bytes, bound: int, count: int, signed: bool) -> tuple[_Codes, Signs]:
     source = Source(data)
     sparse = data[:1] == bytes([SPARSE])
     codes = (_read_sparse if sparse else _read_alike)(source, bound, count)
@@ -295,16 +277,16 @@ def _read_block(data: bytes, bound: int, count: int, signed: bool) -> tuple[Code
     if source.at < len(data):
         raise DecodeError("bytes are left over at the end of a coded block")
     if signed:
-        signs[codes != 0] = reference.unpack(np.frombuffer(joined, np.uint8), 1, 2, nonzero)
+        signs[codes != 0] = unpack(np.frombuffer(joined, np.uint8), 1, 2, nonzero)
     return codes, signs
 
 
-def _read_packed(source: Source, bound: int, count: int) -> Codes:
+def _read_packed(source: Source, bound: int, count: int) -> _Codes:
     packed = np.frombuffer(source.take(packed_size(count, _width(bound))), np.uint8)
-    return reference.unpack(packed, _width(bound), bound, count)
+    return unpack(packed, _width(bound), bound, count)
 
 
-def _read_rans(source: Source, bound: int, count: int, lanes: int) -> Codes:
+def _read_rans(source: Source, bound: int, count: int, lanes: int) -> _Codes:
     base, allowed = 0, range(bound)
     if bound > 256:
         base = source.number(2)
@@ -355,7 +337,7 @@ def _read_table(source: Source, allowed: range, escape: bool) -> _Table:
     return table
 
 
-def _decode_symbols(source: Source, table: _Table, states: list[int], count: int) -> Codes:
+def _decode_symbols(source: Source, table: _Table, states: list[int], count: int) -> _Codes:
     """Takes `states` back to where encoding began."""
     symbols = np.empty(count, np.uint16)
     for i in range(count):

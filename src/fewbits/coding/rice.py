@@ -7,18 +7,18 @@ a zero. All $l$ come first, then all $q$, so that both are read without a loop.
 import numpy as np
 import numpy.typing as npt
 
+from fewbits.coding.bitpack import packed_size
 from fewbits.errors import DecodeError
-from fewbits.kernels.native import packed_size
 
-Numbers = npt.NDArray[np.int64]
-Bytes = npt.NDArray[np.uint8]
+_Numbers = npt.NDArray[np.int64]
+_Bytes = npt.NDArray[np.uint8]
 
-CUT = "a section of Rice codes ends before its numbers do"
+RICE_CUT = "a section of Rice codes ends before its numbers do"
 LEFT = "bits are left over at the end of a section of Rice codes"
-LARGE = "a Rice code is not below its bound"
+RICE_LARGE = "a Rice code is not below its bound"
 
 
-def encode(numbers: Numbers, parameter: int) -> Bytes:
+def encode(numbers: _Numbers, parameter: int) -> _Bytes:
     """The bits of all numbers, padded with zeros to a byte."""
     quotients = numbers >> parameter
     ends = np.cumsum(quotients + 1)
@@ -30,23 +30,23 @@ def encode(numbers: Numbers, parameter: int) -> Bytes:
     return np.packbits(np.concatenate([low.ravel(), unary]), bitorder="little")
 
 
-def decode(data: Bytes, parameter: int, bound: int, count: int) -> Numbers:
+def decode(data: _Bytes, parameter: int, bound: int, count: int) -> _Numbers:
     """The `count` numbers below `bound` that `encode` wrote; refuses any other bytes."""
     split = count * parameter
     if data.size < packed_size(count, parameter + 1):
-        raise DecodeError(CUT)
+        raise DecodeError(RICE_CUT)
     bits = np.unpackbits(data, bitorder="little")
     low = bits[:split].reshape(count, parameter)
     unary = bits[split:]
     ends = np.flatnonzero(unary == 0)[:count]
     if ends.size < count:
-        raise DecodeError(CUT)
+        raise DecodeError(RICE_CUT)
     end = int(ends[-1]) + 1 if count else 0
     if unary.size - end >= 8 or unary[end:].any():
         raise DecodeError(LEFT)
-    numbers: Numbers = np.diff(ends, prepend=-1) - 1 << parameter
+    numbers: _Numbers = np.diff(ends, prepend=-1) - 1 << parameter
     for place in range(parameter):
         numbers += low[:, place].astype(np.int64) << place
     if count and int(numbers.max()) >= bound:
-        raise DecodeError(LARGE)
+        raise DecodeError(RICE_LARGE)
     return numbers

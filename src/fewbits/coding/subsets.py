@@ -12,7 +12,7 @@ rounded up to 16 bits, which no digit 1 pays for and $n$ gaps of up to 32 digits
 $n / 512$ bits. The section has room for that and for the end of the code, and is filled up with
 zeros.
 
-`reference_encode` and `reference_decode` are the specification; native code gives the same bytes.
+Native code gives the same bytes.
 """
 
 from functools import lru_cache
@@ -20,11 +20,10 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from fewbits import _native
 from fewbits.errors import DecodeError
 
-Places = npt.NDArray[np.uint32]
-Bytes = npt.NDArray[np.uint8]
+_Places = npt.NDArray[np.uint32]
+_Bytes = npt.NDArray[np.uint8]
 
 MOST = 1 << 32  # places that 32 bits can number
 _ONE = 1 << 62  # the number 1 in powers of theta
@@ -66,12 +65,12 @@ def probabilities(d: int, n: int) -> list[int]:
     return result
 
 
-def listed(kept: Places, d: int) -> Places:
+def listed(kept: _Places, d: int) -> _Places:
     """The smaller of the two sets; of equals, the kept one."""
-    return kept if 2 * kept.size <= d else _others(kept, d)
+    return kept if 2 * kept.size <= d else others(kept, d)
 
 
-def reference_encode(kept: Places, d: int) -> bytes:
+def encode(kept: _Places, d: int) -> bytes:
     """The section of these places below `d`, ascending, by definition."""
     places = listed(kept, d)
     out = bytearray()
@@ -89,8 +88,8 @@ def reference_encode(kept: Places, d: int) -> bytes:
     return bytes(out).ljust(room, b"\0")
 
 
-def reference_decode(data: bytes, d: int, k: int) -> Places:
-    """The `k` places in a section; refuses bytes that `reference_encode` does not write."""
+def decode(data: bytes, d: int, k: int) -> _Places:
+    """The `k` places in a section; refuses bytes that `encode` does not write."""
     n = min(k, d - k)
     chances = probabilities(d, n) if n else []
     coder, places, before = _Reader(data), [], -1
@@ -104,29 +103,13 @@ def reference_decode(data: bytes, d: int, k: int) -> Places:
         places.append(before)
     kept = np.array(places, np.uint32)
     if k > n:
-        kept = _others(kept, d)
-    if reference_encode(kept, d) != data:
+        kept = others(kept, d)
+    if encode(kept, d) != data:
         raise DecodeError(_BAD_PLACES)
     return kept
 
 
-def encode(kept: Places, d: int) -> Bytes:
-    """The section of these places below `d`, ascending."""
-    out = np.zeros(size(d, kept.size), np.uint8)
-    if out.size:
-        _native.places_encode(listed(kept, d), d, out)
-    return out
-
-
-def decode(data: Bytes, d: int, k: int) -> Places:
-    """The `k` places in a section; `DecodeError` for bytes that `encode` does not write."""
-    places = np.empty(min(k, d - k), np.uint32)
-    if places.size:
-        _native.places_decode(data, d, places)
-    return places if k == places.size else _others(places, d)
-
-
-def _others(places: Places, d: int) -> Places:
+def others(places: _Places, d: int) -> _Places:
     mask = np.ones(d, bool)
     mask[places] = False
     return np.flatnonzero(mask).astype(np.uint32)

@@ -1,1 +1,1 @@
-"""What operators are made of."""
+"""The types that operators are made of."""

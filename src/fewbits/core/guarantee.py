@@ -1,4 +1,4 @@
-r"""What an operator promises about every vector it is given."""
+r"""The guarantee of an operator for every vector."""
 
 import math
 from dataclasses import dataclass, replace
@@ -9,8 +9,8 @@ class Guarantee:
     r"""Exactly one of `omega` and `alpha`, and an upper bound on the frame's bits.
 
     `omega`: unbiased, $E\,C(x) = x$ and $E\|C(x) - x\|^2 \le \omega \|x\|^2$. `alpha`: contractive,
-    $E\|C(x) - x\|^2 \le \alpha \|x\|^2$, without the expectation where `sure`. Both hold for
-    vectors whose non-zero magnitudes lie in [`low`, `high`]: outside, the float format itself ends.
+    $E\|C(x) - x\|^2 \le \alpha \|x\|^2$, without the expectation if `sure`. Both hold for vectors
+    whose non-zero magnitudes lie in [`low`, `high`], because of the ends of the float format.
     Below `low` an unbiased operator stays unbiased with an absolute error below `low` an element;
     above `high` values saturate and are counted.
     """
@@ -32,12 +32,12 @@ class Guarantee:
 
     @property
     def error(self) -> float:
-        """The bound on the relative squared error, whichever it is."""
+        """The bound on the relative squared error: `omega` or `alpha`."""
         return self.omega if self.omega is not None else self.alpha or 0.0
 
 
 def after_unbiased(omega: float, inner: Guarantee) -> Guarantee:
-    r"""`inner` behind an unbiased map with constant `omega` and independent randomness.
+    r"""The guarantee of `inner` after an unbiased map with `omega` and independent randomness.
 
     Theorem 5 of Horváth et al. if `inner` is unbiased. If it is contractive, Minkowski's inequality
     gives $(\sqrt\omega + \sqrt{\alpha (1 + \omega)})^2$, in expectation.

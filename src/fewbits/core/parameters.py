@@ -29,13 +29,11 @@ class Field:
     infinite: bool = False
 
     def to_wire(self, value: Any) -> Value:
-        """The number that stands for `value`."""
         if self.infinite and value == math.inf:
             return 0.0
         return self.choices.index(value) if self.choices else value
 
     def from_wire(self, value: Value) -> Any:
-        """The value that a number stands for."""
         if self.infinite and value == 0.0:
             return math.inf
         if not self.choices:
@@ -45,7 +43,6 @@ class Field:
         return self.choices[value]
 
     def from_text(self, text: str) -> Any:
-        """The value that `text` names."""
         if self.choices:
             if text not in self.choices:
                 raise SpecError(f"{self.name} must be {' or '.join(self.choices)}, got {text!r}")
@@ -68,7 +65,6 @@ def infinite(default: float) -> Any:
 
 @cache
 def fields(cls: type[Any]) -> tuple[Field, ...]:
-    """The fields of an operator class."""
     hints = get_type_hints(cls)
     return tuple(
         Field(

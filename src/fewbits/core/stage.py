@@ -1,26 +1,27 @@
-"""Stages: maps of a vector to a shorter or rotated one, to be put before an operator."""
+"""Stages: maps of a vector to a shorter or rotated one, which stand before an operator."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from fewbits.backend.kernel import Kernel
+from fewbits.backend.kinds import python
+from fewbits.core.component import Component
 from fewbits.core.guarantee import Guarantee
-from fewbits.core.named import Named
-from fewbits.core.operator import Parts
-from fewbits.core.vector import Vector, wide
-from fewbits.errors import SpecError
-from fewbits.kernels import reference
-from fewbits.kernels.formats import Format
-from fewbits.kernels.units import Tally
+from fewbits.core.vector import Vector
+from fewbits.reference.formats import FLOAT32, Bits, Format
+from fewbits.reference.tally import Tally
 from fewbits.rng import Rng
 from fewbits.wire.sections import Section
 
+_Parts = tuple[npt.NDArray[np.uint8], ...]
+
 
 class Split(NamedTuple):
-    """What is left of a vector for the next stage, and what was met on the way.
+    """The vector for the next stage, and the tally of the split.
 
     The side sections are fixed by the number of values, so `split` always fills them.
     """
@@ -30,68 +31,44 @@ class Split(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Stage(Named):
-    """All but the last of `a|b|c`: what it does not hand on goes into side sections of its own.
+class Stage(Component):
+    """All but the last of `a|b|c`. A stage keeps side sections and hands a vector on.
 
     A vector that is not finite must stay so: if some value of the input is NaN or infinite, then
-    some value that `split` hands on is, and with it some value that `join` writes. Finite vectors
-    stay finite in both directions.
+    some value that is handed on is, and with it some value of the result. Finite vectors stay
+    finite in both directions. A subclass says which `kernel` it is, or overrides `split` and
+    `join`.
     """
 
     @abstractmethod
     def reduced(self, d: int) -> int:
-        """How many of `d` values are handed on."""
+        """The number of values that are handed on, of `d`."""
 
     @abstractmethod
     def layout(self, d: int, format: Format) -> tuple[Section, ...]:
         """The side sections, none of which varies in length."""
 
     @abstractmethod
-    def split(self, x: Vector, rng: Rng, into: Parts, *, threads: int = 1) -> Split:
-        """Fill the side sections and make the vector that the next stage gets."""
-
-    @abstractmethod
-    def join(self, parts: Parts, reduced: Vector, out: Vector, *, threads: int = 1) -> Tally:
-        """The way back; `DecodeError` for side sections that `split` cannot have written."""
-
-    def accumulate(self, parts: Parts, reduced: Vector, totals: npt.NDArray[Any]) -> Tally:
-        """`join`, added to `totals`."""
-        joined = Vector(np.empty(totals.size, reduced.format.bits), reduced.format)
-        tally = self.join(parts, reduced, joined)
-        with np.errstate(all="ignore"):  # NaN and infinity are the caller's to judge
-            totals += wide(joined)
-        return tally
-
-    @property
-    def keeps_largest(self) -> bool:
-        """Whether it is the places and the values of the largest magnitudes that are handed on."""
-        return False
-
-    @abstractmethod
     def guarantee(self, d: int, format: Format, inner: Guarantee) -> Guarantee:
-        """What holds for `d` values if `inner` holds for those handed on; its bits are kept."""
+        """The guarantee for `d` values if `inner` holds for those handed on; its bits are kept."""
 
+    def kernel(self, d: int) -> Kernel:
+        """The kind and the numbers of the stage on `d` values."""
+        return python.kernel_of(self, len(self.layout(d, FLOAT32)))
 
-def scatter(chosen: npt.NDArray[np.uint32], reduced: Vector, out: Vector) -> Tally:
-    """The reduced values at the chosen places, and zeros."""
-    out.bits[:] = 0
-    out.bits[chosen] = reduced.bits
-    return Tally(0, reference.count_nonfinite(reduced.bits, reduced.format))
+    def split(self, x: Vector, rng: Rng, into: _Parts) -> Split:
+        """Fill the side sections and make the vector that the next stage gets."""
+        raise NotImplementedError
 
+    def join(self, parts: _Parts, reduced: Vector, out: Vector) -> Tally:
+        """The reverse of `split`; `DecodeError` for side sections that it cannot have written."""
+        raise NotImplementedError
 
-def scatter_add(chosen: npt.NDArray[np.uint32], reduced: Vector, totals: npt.NDArray[Any]) -> Tally:
-    """Add the reduced values at the chosen places, each of which occurs once."""
-    with np.errstate(all="ignore"):  # NaN and infinity are the caller's to judge
-        totals[chosen] += wide(reduced)
-    return Tally(0, reference.count_nonfinite(reduced.bits, reduced.format))
+    def split_bits(self, bits: Bits, format: Format, rng: Rng, into: _Parts) -> tuple[Bits, Tally]:
+        """`split`, as backends call it."""
+        handed, tally = self.split(Vector(bits, format), rng, into)
+        return handed.bits, tally
 
-
-def check_fraction(fraction: float) -> None:
-    """Refuse what is no share of a vector."""
-    if not 0 < fraction <= 1:
-        raise SpecError(f"fraction must be above 0 and at most 1, got {fraction}")
-
-
-def kept(fraction: float, d: int) -> int:
-    """How many of `d` values a fraction is: rounded to the nearest, and not 0 unless `d` is."""
-    return min(d, max(1, int(fraction * d + 0.5)))
+    def join_bits(self, parts: _Parts, handed: Bits, format: Format, out: Bits) -> Tally:
+        """`join`, as backends call it."""
+        return self.join(parts, Vector(handed, format), Vector(out, format))

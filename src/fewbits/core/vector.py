@@ -1,10 +1,9 @@
-"""A flat vector as bit patterns, and the way from and to the arrays that users have.
+"""A flat vector as bit patterns, and conversions from and to users' arrays.
 
 Operators see bits only, so bfloat16 needs no package and no value passes through another format
 unseen. torch is never imported here: a tensor can only come from a program that already has.
 """
 
-import math
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fewbits.errors import EncodeError, LimitError, MissingExtraError, SpecError
-from fewbits.kernels.formats import BFLOAT16, BY_NAME, Bits, Format
-from fewbits.kernels.reference import to_float64
+from fewbits.reference.formats import BFLOAT16, BY_NAME, Bits, Format
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,16 +24,7 @@ class Vector:
 
     @property
     def count(self) -> int:
-        """The number of values."""
         return self.bits.size
-
-
-def count_above(x: Vector, limit: float) -> int:
-    """How many finite values have a magnitude above `limit`; none if that is infinite."""
-    if limit == math.inf:
-        return 0
-    magnitudes = np.abs(to_float64(x.bits, x.format))
-    return int(np.count_nonzero(np.isfinite(magnitudes) & (magnitudes > limit)))
 
 
 def torch_module() -> Any:
@@ -44,7 +33,6 @@ def torch_module() -> Any:
 
 
 def is_tensor(x: object) -> bool:
-    """Whether `x` is a torch tensor."""
     torch = torch_module()
     return torch is not None and isinstance(x, torch.Tensor)
 
@@ -70,12 +58,12 @@ def new_array(format: Format, shape: tuple[int, ...]) -> tuple[npt.NDArray[Any],
 
 
 def new_tensor(format: Format, shape: tuple[int, ...]) -> tuple[Any, Vector]:
-    """A fresh CPU tensor and the vector of its bits."""
     torch = torch_module()
     if torch is None:
         raise MissingExtraError.of("to='torch' needs torch, `import torch` first", "torch")
     tensor = torch.empty(shape, dtype=getattr(torch, format.name))
-    return tensor, Vector(_writable_bits(tensor, format), format)
+    array, _ = _tensor_bits(tensor)
+    return tensor, Vector(array.reshape(-1).view(format.bits), format)
 
 
 def existing(out: object, format: Format, shape: tuple[int, ...]) -> Vector:
@@ -118,13 +106,6 @@ def _array_bits(x: object, role: str = "x") -> tuple[npt.NDArray[Any], str]:
     return array, array.dtype.name
 
 
-def wide(vector: Vector) -> npt.NDArray[Any]:
-    """The numbers in the format in which they are summed: float64 for float64, else float32."""
-    if vector.format.itemsize >= 4:
-        return vector.bits.view(vector.format.name)
-    return to_float64(vector.bits, vector.format).astype(np.float32)
-
-
 def _tensor_bits(x: Any) -> tuple[npt.NDArray[Any], str]:
     name = str(x.dtype).removeprefix("torch.")
     if x.device.type != "cpu":
@@ -139,11 +120,6 @@ def _tensor_bits(x: Any) -> tuple[npt.NDArray[Any], str]:
             f"cannot compress dtype {name}: convert to one of {', '.join(BY_NAME)} first"
         )
     return tensor.numpy(), name
-
-
-def _writable_bits(tensor: Any, format: Format) -> Bits:
-    array, _ = _tensor_bits(tensor)
-    return array.reshape(-1).view(format.bits)
 
 
 def _numpy_dtype(format: Format) -> np.dtype[Any]:

@@ -15,9 +15,8 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtraError.of("fewbits.ddp needs torch", "torch") from error
 
-from fewbits.ddp.compression import Compression
-from fewbits.ddp.entry import attach, hook
-from fewbits.exchange.report import Report
-from fewbits.exchange.switching import Aggregators
+from fewbits.ddp.compression import Compression, attach, hook
+from fewbits.session import Report
+from fewbits.switch.job import Aggregators
 
 __all__ = ["Aggregators", "Compression", "Report", "attach", "hook"]

@@ -1,13 +1,41 @@
-"""DDP's buckets as work for the exchange."""
+"""DDP's buckets as jobs of a session."""
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
 
 import torch
+from torch import Tensor
 from torch.distributed import GradBucket  # type: ignore[attr-defined]
 
-from fewbits.exchange.jobs import Job
+from fewbits.session import Job, ModelParameter
+from fewbits.transport.tensors import TensorValues, parameter_digest
 
 
-def job(bucket: GradBucket) -> Job:
-    """The work that a bucket is."""
+class BucketNames:
+    """Parameter names: the model's, or the order in which DDP first showed the parameters.
+
+    That order is the same on every rank and for every bucket size, so it is as stable as a name.
+    With `find_unused_parameters` it is not, because DDP's first buckets are then several.
+    """
+
+    def __init__(self, named: Iterable[tuple[str, Any]]) -> None:
+        self._known = {parameter: _described(name, parameter) for name, parameter in named}
+        self.given = tuple(self._known.values())
+
+    def __call__(self, parameter: Any) -> ModelParameter:
+        known = self._known.get(parameter)
+        if known is None:
+            known = self._known[parameter] = _described(f"#{len(self._known)}", parameter)
+        return known
+
+
+def _described(name: str, parameter: Any) -> ModelParameter:
+    return ModelParameter(name, tuple(parameter.shape), parameter.requires_grad)
+
+
+def job(bucket: GradBucket, names: BucketNames) -> "tuple[Job, torch.futures.Future[torch.Tensor]]":
+    """The job of a bucket, and the future that will hold its tensor."""
     tensor = bucket.buffer()
     future: torch.futures.Future[torch.Tensor]
     ready = None
@@ -17,9 +45,26 @@ def job(bucket: GradBucket) -> Job:
         ready.record()
     else:
         future = torch.futures.Future()
-    # Of a rank without inputs, in DDP's `join`: it sends zeros outside of any backward pass.
-    idle = torch._C._current_graph_task_id() == -1 and not tensor.any()
     parameters = bucket.parameters()
-    # If no rank has reached them, DDP drops their mean: what is remembered must not be in it.
-    unused = [parameter for parameter in parameters if parameter.grad is None]
-    return Job(bucket.index(), tensor, parameters, bucket.is_last(), future, ready, idle, unused)
+    made = Job(
+        bucket.index(),
+        TensorValues(tensor, ready),
+        [names(parameter) for parameter in parameters],
+        is_last=bucket.is_last(),
+        # In DDP's `join` a rank without inputs sends zeros outside of any backward pass.
+        without_inputs=torch._C._current_graph_task_id() == -1 and not tensor.any(),
+        # If no rank has reached them, DDP drops their mean: what is remembered must not be in it.
+        unused=[names(each).name for each in parameters if each.grad is None],
+        digest=partial(parameter_digest, tensor, parameters),
+        ended=partial(_end, future, tensor),
+    )
+    return made, future
+
+
+def _end(
+    future: "torch.futures.Future[torch.Tensor]", tensor: Tensor, failure: Exception | None
+) -> None:
+    if failure is None:
+        future.set_result(tensor)
+    else:
+        future.set_exception(failure)  # type: ignore[arg-type]

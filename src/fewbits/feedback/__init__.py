@@ -1,8 +1,8 @@
-"""Memories that make compression converge: what an operator lost, or what it is measured against.
+"""Memories that make compression converge: errors of an operator, or shifts that both sides know.
 
 A biased operator loses the same part of every gradient, so training stalls. With a memory each
-sender adds what it has not yet sent (`ef14`), or sends only the change against a shift that the
-receiver knows too (`ef21`, `diana`, `ef-bv`).
+sender adds the errors so far to the next gradient (`ef14`), or sends only the difference to a shift
+that the receiver knows too (`ef21`, `diana`, `ef-bv`).
 """
 
 from fewbits.feedback.method import EF14, EF21, EFBV, Diana, Feedback, feedback

@@ -1,8 +1,8 @@
-r"""The methods by name, and which rule each has for an operator.
+r"""The methods of feedback by name, and the rule of each for an operator.
 
 Sources: EF14 Seide et al. (2014), Karimireddy et al. (2019), its momentum Lin et al. (2018); EF21
 Richtárik, Sokolov, Fatkhullin (2021); DIANA Mishchenko et al. (2019); EF-BV Condat, Yi, Richtárik
-(2022), of which the two before are special cases.
+(2022), which has EF21 and DIANA as special cases.
 """
 
 from abc import ABC, abstractmethod
@@ -12,31 +12,30 @@ from typing import ClassVar
 
 import numpy as np
 
-from fewbits.core import parameters
 from fewbits.core.guarantee import Guarantee
 from fewbits.core.operator import Operator
+from fewbits.core.spelled import Spelled, spelled
 from fewbits.errors import SpecError
 from fewbits.feedback.rule import Array, Rule
 from fewbits.feedback.store import WORKER
 
 
 @dataclass(frozen=True, slots=True)
-class Feedback(ABC):
+class Feedback(Spelled, ABC):
     """A method; its fields are its parameters."""
 
-    name: ClassVar[str]
     shifts: ClassVar[bool] = True  # memories are shifts, not errors
 
     @abstractmethod
     def rule(self, operator: Operator, d: int, senders: int = 1) -> Rule:
-        """The rule for vectors of `d` values, of whose messages `senders` are averaged."""
+        """The rule for vectors of `d` values, if the messages of `senders` are averaged."""
 
     def shared_out(self, ranks: Sequence[Mapping[str, Array]], number: int) -> dict[str, Array]:
-        r"""What each of `number` ranks remembers, given what each one of `ranks` did.
+        r"""The memory that each of `number` ranks gets from the memories of all `ranks`.
 
-        Errors keep their sum over all ranks: if the learning rate grows with their number, what has
-        not been sent moves the model as far as it would have. Shifts and momenta keep their mean,
-        which is what the receiver knows.
+        Errors keep their sum over all ranks: if the learning rate grows with the number of ranks,
+        they move the model as far as before. Shifts and momenta keep their mean, which is what the
+        receiver knows.
         """
         merged: dict[str, Array] = {}
         for key in sorted({key for arrays in ranks for key in arrays}):
@@ -52,21 +51,13 @@ class Feedback(ABC):
 
     @property
     def has_momentum(self) -> bool:
-        """Whether it takes the place of the optimizer's momentum."""
+        """Whether the method has momentum, in place of the optimizer's."""
         return False
-
-    @property
-    def spec(self) -> str:
-        """The text form."""
-        return self.name + (f":{given}" if (given := parameters.to_text(self)) else "")
-
-    def __str__(self) -> str:
-        return self.spec
 
 
 @dataclass(frozen=True, slots=True)
 class EF14(Feedback):
-    """Error feedback: what was not sent is added to the next gradient.
+    """Error feedback: adds the error of each message to the next gradient.
 
     An unbiased operator with `omega` of 1 or more does not contract, so its output is scaled by
     1 / (1 + omega). `momentum` accumulates gradients before they are compressed, in place of the
@@ -83,11 +74,9 @@ class EF14(Feedback):
 
     @property
     def has_momentum(self) -> bool:
-        """With a momentum above 0."""
         return self.momentum > 0
 
     def rule(self, operator: Operator, d: int, senders: int = 1) -> Rule:
-        """An error memory."""
         scale = _contracting(self, operator, d)
         return Rule(False, scale, scale, self.momentum)
 
@@ -99,14 +88,14 @@ class EF21(Feedback):
     name: ClassVar[str] = "ef21"
 
     def rule(self, operator: Operator, d: int, senders: int = 1) -> Rule:
-        """EF-BV with both factors 1, or 1 / (1 + omega) where the operator needs it."""
+        """EF-BV with both factors 1, or 1 / (1 + omega) if the operator needs it to contract."""
         scale = _contracting(self, operator, d)
         return Rule(True, scale, scale)
 
 
 @dataclass(frozen=True, slots=True)
 class Diana(Feedback):
-    """Shifts that learn slowly, and estimates without bias: for unbiased operators."""
+    """Moves shifts slowly and gives unbiased estimates; needs an unbiased operator."""
 
     name: ClassVar[str] = "diana"
 
@@ -120,15 +109,14 @@ class Diana(Feedback):
 
 @dataclass(frozen=True, slots=True)
 class EFBV(Feedback):
-    """Both factors at their best for the operator's bias and variance.
+    """Takes the best factors for the operator's bias and variance.
 
-    Of an operator that is not unbiased only the sum of both is known, and EF21 is best for it.
+    For a biased operator only the sum of the two is known, and EF21 is best for it.
     """
 
     name: ClassVar[str] = "ef-bv"
 
     def rule(self, operator: Operator, d: int, senders: int = 1) -> Rule:
-        """1 / (1 + omega) and 1 / (1 + omega / senders)."""
         omega = operator.guarantee(d).omega
         if omega is None:
             scale = _contracting(self, operator, d)
@@ -136,23 +124,16 @@ class EFBV(Feedback):
         return Rule(True, 1 / (1 + omega), 1 / (1 + omega / senders))
 
 
-METHODS: dict[str, type[Feedback]] = {cls.name: cls for cls in (EF14, EF21, Diana, EFBV)}
+FEEDBACKS: dict[str, type[Feedback]] = {cls.name: cls for cls in (EF14, EF21, Diana, EFBV)}
 
 
 def feedback(spec: str | Feedback) -> Feedback:
     """The method that a spec names, such as `ef21` or `ef14:momentum=0.9`."""
-    if isinstance(spec, Feedback):
-        return spec
-    if not isinstance(spec, str):
-        raise SpecError(f"feedback is a name such as 'ef14', got {type(spec).__name__}")
-    name, _, fields = (part.strip() for part in spec.partition(":"))
-    if name not in METHODS:
-        raise SpecError(f"feedback must be {', '.join(METHODS)}, got {spec!r}")
-    return METHODS[name](**parameters.from_text(METHODS[name], fields))
+    return spelled(spec, Feedback, FEEDBACKS, "feedback")  # type: ignore[type-abstract]
 
 
 def _contracting(method: Feedback, operator: Operator, d: int) -> float:
-    """The factor after which the operator contracts: 1 if it does by itself."""
+    """The factor that makes the operator contract: 1 if it contracts without one."""
     promise: Guarantee = operator.guarantee(d)
     if promise.error < 1:
         return 1.0

@@ -1,4 +1,4 @@
-"""A sender and a receiver with memory, each an `(init, step)` pair that keeps nothing itself.
+"""A sender and a receiver with memory, each an `(init, step)` pair without state of its own.
 
 >>> import numpy as np, fewbits
 >>> from fewbits.feedback import Sender
@@ -26,7 +26,7 @@ _FLOAT32: "np.dtype[Any]" = np.dtype(np.float32)
 
 
 class Sent(NamedTuple):
-    """A frame, what it decodes to, and the memory after it."""
+    """A frame, its decoded vector, and the memory after it."""
 
     frame: bytes
     value: Array
@@ -35,10 +35,10 @@ class Sent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Compresses vectors one after the other, in the light of its memory.
+    """Compresses vectors one after the other with a memory.
 
-    Frames hold float32. A memory of float64 (`precision`) is for whoever goes far below the
-    rounding of float32: the messages shrink, and only they are rounded.
+    Frames hold float32. With a memory of float64 (`precision`) a method can converge far below the
+    rounding of float32, because the messages shrink and only they are rounded.
     """
 
     operator: Operator
@@ -56,7 +56,7 @@ class Sender:
         senders: int = 1,
         precision: Any = np.float32,
     ) -> "Sender":
-        """For vectors of `d` values, one of `senders` whose messages are averaged."""
+        """One of `senders` whose messages are averaged, for vectors of `d` values."""
         for name, value in (("d", d), ("senders", senders)):
             if not isinstance(value, int) or value < 1:
                 raise SpecError(f"{name} must be a positive whole number, got {value!r}")
@@ -64,7 +64,6 @@ class Sender:
         return cls(chosen, feedback(method).rule(chosen, d, senders), d, np.dtype(precision))
 
     def init(self, d: int) -> Array:
-        """The memory before the first step."""
         if d != self.d:
             raise SpecError(f"this sender was made for {self.d} values, got {d}")
         return np.zeros((self.rule.rows, d), self.precision)
@@ -72,14 +71,14 @@ class Sender:
     def step(self, g: Array, memory: Array, rng: Rng) -> tuple[bytes, Array]:
         """A frame, and the memory after it; neither argument is changed.
 
-        `rng` must be another stream at every step, for instance `rng.fork(step)`: with equal draws
-        errors do not average out.
+        Give another stream at every step, for instance `rng.fork(step)`: with equal draws errors do
+        not average out.
         """
         sent = self.send(g, memory, rng)
         return sent.frame, sent.memory
 
     def send(self, g: Array, memory: Array, rng: Rng) -> Sent:
-        """The same, and what the receiver will decode."""
+        """The same as `step`, with the vector that the receiver will decode."""
         message, then = _vector(g, memory), np.zeros_like(memory)
         self.rule.message(message, memory, then)
         narrow = np.asarray(message, np.float32)
@@ -91,19 +90,18 @@ class Sender:
 
     @property
     def _threads(self) -> int | None:
-        """Short vectors are not worth asking how many processors there are."""
+        """1 for short vectors, else None; asking for the number of processors takes time."""
         return 1 if self.d < _SHORT else None
 
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """Turns decoded messages, or means of them, into estimates of what the senders have."""
+    """Turns decoded messages, or means of them, into estimates of the senders' vectors."""
 
     rule: Rule
     precision: "np.dtype[Any]" = _FLOAT32
 
     def init(self, d: int) -> Array:
-        """The memory before the first step."""
         return np.zeros((1, d), self.precision)
 
     def step(self, message: Array, memory: Array) -> tuple[Array, Array]:

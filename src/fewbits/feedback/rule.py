@@ -1,9 +1,9 @@
 r"""The arithmetic of a memory, for one operator on vectors of one size.
 
-Two kinds. An **error** memory $e$ holds what was lost: the message is $g + e$, the receiver takes
-$s\,C(g + e)$, and $e^+ = g + e - s\,C(g + e)$. A **shift** $h$ is known to both sides: the message
-is $g - h$, the receiver's estimate is $h + \nu\,C(g - h)$, and both move to
-$h^+ = h + \lambda\,C(g - h)$. Everything is linear, so the receiver may take the mean of many
+There are two kinds. An **error** memory $e$ holds the lost part: the message is $g + e$, the
+receiver takes $s\,C(g + e)$, and $e^+ = g + e - s\,C(g + e)$. Both sides know a **shift** $h$: the
+message is $g - h$, the receiver's estimate is $h + \nu\,C(g - h)$, and both move to
+$h^+ = h + \lambda\,C(g - h)$. All of this is linear, so the receiver may take the mean of many
 senders' messages for one message; its own $h$ is then the mean of theirs.
 """
 
@@ -31,11 +31,10 @@ class Rule:
 
     @property
     def rows(self) -> int:
-        """Rows of a sender's memory."""
         return 1 + (self.momentum > 0)
 
     def message(self, g: Array, now: Array, then: Array) -> None:
-        """Turn `g` into what is to be compressed; the momentum goes to `then`."""
+        """Turn `g` into the message to compress; the momentum goes to `then`."""
         if self.shifts:
             g -= now[0]
             return
@@ -46,7 +45,7 @@ class Rule:
         g += now[0]
 
     def keep(self, message: Array, now: Array, then: Array) -> None:
-        """The sender's memory after a message; row 0 of `then` holds the decoded one before."""
+        """Write the sender's memory to `then`, whose row 0 holds the decoded message before."""
         own = then[0]
         if self.shifts:
             _scale(own, self.step)
@@ -60,7 +59,7 @@ class Rule:
     def receive(self, message: Array, now: Array, then: Array) -> None:
         """Turn a decoded message, or the mean of several, into the estimate.
 
-        An error memory leaves nothing with the receiver: `now` and `then` are not touched.
+        With an error memory the receiver keeps nothing: `now` and `then` are not touched.
         """
         if self.shifts:
             np.multiply(message, message.dtype.type(self.step), out=then[0])

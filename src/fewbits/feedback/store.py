@@ -1,7 +1,7 @@
-"""A rank's memories: two copies of each, of which a step that ends well makes the other current.
+"""A rank's memories, two copies of each: a step that ends well makes its new copy current.
 
-Arrays lie as the batches that use them do, so that a batch is one pass; they are known by side and
-unit, so that they survive another arrangement of the batches and can be saved.
+The arrays lie in the order of the batches that use them, so that a batch is one pass. Their keys
+are side and unit, so that they can be saved and survive another arrangement of the batches.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,15 +19,15 @@ WORKER, MEAN, MASTER = "worker", "mean", "master"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a unit lies in its batch."""
+    """The place of a unit in its batch."""
 
     name: str
     start: int
     count: int
 
 
-class Pair:
-    """`now` is what holds, `then` what will hold if the step ends well; rows by values."""
+class MemoryPair:
+    """`now` is the current memory, `then` the next one if the step ends well; rows by values."""
 
     def __init__(self, rows: int, count: int, dtype: "np.dtype[Any]") -> None:
         # Zeros take no memory until they are written: a batch may use a part of its values only.
@@ -35,7 +35,6 @@ class Pair:
         self.written = False
 
     def swap(self) -> None:
-        """Make what was written current."""
         if self.written:
             self.now, self.then = self.then, self.now
             self.written = False
@@ -45,14 +44,14 @@ class Store:
     """All memories of one rank."""
 
     def __init__(self) -> None:
-        self._pairs: dict[str, tuple[Pair, Place]] = {}
+        self._pairs: dict[str, tuple[MemoryPair, Place]] = {}
         self._loaded: dict[str, Array] = {}
 
     def bind(
         self, side: str, places: Sequence[Place], rows: int, count: int, dtype: "np.dtype[Any]"
-    ) -> Pair:
-        """The memory of a batch of `count` values, with what is known of its units."""
-        pair = Pair(rows, count, dtype)
+    ) -> MemoryPair:
+        """The memory of a batch of `count` values, filled with what was loaded for its units."""
+        pair = MemoryPair(rows, count, dtype)
         for place in places:
             known = self._find(key := f"{side}/{place.name}")
             if known is not None:
@@ -69,20 +68,20 @@ class Store:
             if well:
                 pair.swap()
             pair.written = False
-        # Every batch of the model has been bound by now, so nobody will ask for what is left. One
-        # rank alone reduces none: it keeps what it loaded until there are others.
+        # Every batch of the model has been bound by now, so nobody needs the rest. A single rank
+        # reduces no batch: it keeps what it loaded until there are others.
         if self._pairs:
             self._loaded.clear()
 
     def arrays(self) -> dict[str, Array]:
-        """Every memory by `side/parameter/chunk`, as copies."""
+        """Every memory by `side/parameter/unit`, as copies."""
         return {
             key: np.array(self._find(key), copy=True)
             for key in sorted(self._pairs.keys() | self._loaded.keys())
         }
 
     def check(self, arrays: Mapping[str, Array]) -> None:
-        """Refuse what `load` could not take: arrays of other sizes than those they replace."""
+        """Refuse arrays whose sizes differ from those that they would replace."""
         for key in arrays.keys() & self._pairs.keys():
             pair, place = self._pairs[key]
             _fits((len(pair.now), place.count), arrays[key], key)
@@ -97,7 +96,6 @@ class Store:
             pair.written = False
 
     def scale(self, factor: float) -> None:
-        """Multiply all memories."""
         for pair in {id(pair): pair for pair, _ in self._pairs.values()}.values():
             pair.now *= pair.now.dtype.type(factor)
         for array in self._loaded.values():
@@ -105,7 +103,6 @@ class Store:
 
     @property
     def nbytes(self) -> int:
-        """What the memories take up, both copies of them."""
         return sum(
             2 * len(pair.now) * place.count * pair.now.itemsize
             for pair, place in self._pairs.values()

@@ -1,4 +1,4 @@
-"""Compressed Flower: two lines, and any strategy stays as it is.
+"""Compresses the messages of Flower with two lines; strategies need no change.
 
 ```python
 app = ClientApp(mods=[fewbits.flower.client_mod("natural")])
@@ -13,8 +13,8 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtraError.of("fewbits.flower needs flwr", "flower") from error
 
-from fewbits.flower.client import client_mod
-from fewbits.flower.grid import CompressedGrid
-from fewbits.flower.judge import Rejection
+from fewbits.flower.client.mod import client_mod
+from fewbits.flower.server.grid import CompressedGrid
+from fewbits.flower.server.ticket import Rejection
 
 __all__ = ["CompressedGrid", "Rejection", "client_mod"]

@@ -1,4 +1,4 @@
-"""Flower's `Array` and what is in it: NumPy's file format, or a frame under our own `stype`.
+"""Reads and writes Flower's `Array`: NumPy's file format, or a frame under our own `stype`.
 
 NumPy's reader evaluates the header of a file as Python text. Ours matches it against the one form
 that `numpy.save` writes, compares every size before it touches the values, and copies nothing.
@@ -16,12 +16,13 @@ from flwr.app import Array
 from fewbits import codec
 from fewbits.core.operator import Operator
 from fewbits.errors import DecodeError, VersionError
+from fewbits.reference.formats import FLOAT32
 
 Values = npt.NDArray[Any]
 
 STYPE = "fewbits/1"
 NUMPY = "numpy.ndarray"
-FLOATS = ("float16", "float32", "float64")
+FLOAT_DTYPES = ("float16", "float32", "float64")
 _MAGIC = b"\x93NUMPY\x01\x00"
 _HEADER = re.compile(
     rb"\{'descr': '([<|>][biufc]\d{1,2})', 'fortran_order': (True|False), "
@@ -63,7 +64,6 @@ def values(array: Array) -> Values:
 
 
 def packed(x: Values) -> Array:
-    """An array as Flower packs it."""
     return Array(np.asarray(x))
 
 
@@ -80,33 +80,34 @@ def is_framed(array: Array) -> bool:
     return array.stype == STYPE
 
 
-def unframed(array: Array, like: Values, expected: Operator | None = None) -> tuple[Values, str]:
+def unframed(
+    array: Array, like: Values, expected: Operator | None = None
+) -> tuple[Values, Operator]:
     """The float32 message in a frame that stands for an array like this one, and its operator.
 
-    Everything that the receiver knows is compared before anything is allocated: the number of
-    values, the declared dtype and shape, and the operator where it is agreed upon.
+    The frame is parsed and verified once. Where the operator is agreed upon it is compared before
+    anything else; whatever the receiver knows is compared before anything is allocated.
     """
+    opened = codec.open_frame(array.data, max_elements=like.size, expected=expected)
     if tuple(array.shape) != like.shape or array.dtype != str(like.dtype):
         raise DecodeError(
             f"a frame for {clipped(array.dtype)} {clipped(array.shape)}, "
             f"expected {like.dtype} {like.shape}"
         )
-    found = codec.inspect(array.data, max_elements=like.size)
-    if found.shape != (like.size,) or found.dtype != "float32":
+    found = opened.header
+    if found.shape != (like.size,) or found.format != FLOAT32:
         raise DecodeError(
-            f"{found.dtype} {found.shape} in a frame, expected float32 ({like.size},)"
+            f"{found.format.name} {found.shape} in a frame, expected float32 ({like.size},)"
         )
-    if expected is not None and found.operator != expected.spec:
-        raise DecodeError(f"operator {found.operator}, expected {expected.spec}")
-    if not found.finite:
+    if found.nonfinite:
         raise DecodeError("values that are NaN or infinite")
     message = np.empty(like.size, np.float32)
-    codec.decompress(array.data, max_elements=like.size, out=message)
-    return message, found.operator
+    opened.into(message)
+    return message, opened.operator
 
 
 def difference(x: Values, known: Values) -> Values:
-    """`x - known` as a float32 vector; subtracted in float64 where one of them is."""
+    """`x - known` as a float32 vector; subtracted in float64 if one of them is float64."""
     wide = np.result_type(np.float32, x.dtype, known.dtype)
     with np.errstate(all="ignore"):  # what overflows is refused by whoever compresses it
         return np.subtract(x, known, dtype=wide).astype(np.float32).reshape(-1)
@@ -121,13 +122,20 @@ def moved(known: Values, message: Values, scale: float = 1.0) -> Values:
         return total.astype(known.dtype)
 
 
+def rebuilt(known: Values, message: Values, scale: float = 1.0) -> Array:
+    """The result of `moved`, packed as Flower does; `DecodeError` if it is not finite."""
+    new = moved(known, message, scale)
+    if not is_finite(new):
+        raise DecodeError("the change leads to values that are NaN or infinite")
+    return packed(new)
+
+
 def is_finite(x: Values) -> bool:
-    """Whether no value is NaN or infinite."""
     return x.dtype.kind not in "fc" or bool(np.isfinite(x).all())
 
 
 def clipped(value: object) -> str:
-    """What someone else has sent, short and in quotes, for a message."""
+    """A value that someone else has sent, short and in quotes, for an error message."""
     try:
         text = _SHORT.repr(value)
     except ValueError:  # a number of thousands of digits

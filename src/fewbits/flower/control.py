@@ -1,16 +1,17 @@
-"""The small record that travels beside the arrays, in both directions, and how it is read.
+"""The small record that travels beside the arrays in both directions.
 
-No value is ever empty: Flower's own byte counter stumbles over empty strings.
+No value is ever empty, because Flower's own byte counter fails on empty strings.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 from flwr.app import ConfigRecord, RecordDict
 
 from fewbits.errors import DecodeError, VersionError
 from fewbits.flower.arrays import clipped
-from fewbits.flower.plan import NONE
+from fewbits.flower.direction import ABSENT
 
 CONTROL = "fewbits"
 PROTOCOL = 1
@@ -19,10 +20,10 @@ _REFERENCE = "of:"  # the prefix of entries that say which record a reply's reco
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a server says of its message.
+    """The server's record of a message.
 
     `version` is the model after this message; its arrays are changes against the version `base`, or
-    the model itself where that is `none`. `memory` is the ticket of the last reply whose memory the
+    the model itself if that is `none`. `memory` is the ticket of the last reply whose memory the
     server has taken over, 0 if there is none. `turn` counts the node's messages: with a seed it
     names the random stream of the reply, whatever other nodes do.
     """
@@ -35,26 +36,18 @@ class Request:
     memory: int
 
     def write(self) -> ConfigRecord:
-        """As a record."""
         return _record(self)
 
     @classmethod
     def read(cls, content: RecordDict) -> "Request":
-        """From a message; `DecodeError` if it is not there or not whole."""
+        """The record in a message; `DecodeError` if it is missing or incomplete."""
         entries = _entries(content)
-        return cls(
-            session=_text(entries, "session"),
-            ticket=_whole(entries, "ticket"),
-            turn=_whole(entries, "turn"),
-            version=_whole(entries, "version"),
-            base=_text(entries, "base"),
-            memory=_whole(entries, "memory"),
-        )
+        return cls(**_values(cls, entries))
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What a client says of its reply.
+    """The client's record of a reply.
 
     `memory` is the ticket of the reply whose memory it started from. `references` names, for each
     of the reply's compressed records, the received record that it was subtracted from. `stranger`
@@ -71,7 +64,6 @@ class Response:
     references: Mapping[str, str] = field(default_factory=dict)
 
     def write(self) -> ConfigRecord:
-        """As a record."""
         record = _record(self)
         for name, reference in self.references.items():
             record[_REFERENCE + name] = reference
@@ -79,28 +71,18 @@ class Response:
 
     @classmethod
     def read(cls, content: RecordDict) -> "Response":
-        """From a reply; `DecodeError` if it is not there or not whole."""
+        """The record in a reply; `DecodeError` if it is missing or incomplete."""
         entries = _entries(content)
         references = {
             key.removeprefix(_REFERENCE): _text(entries, key)
             for key in entries
             if key.startswith(_REFERENCE)
         }
-        return cls(
-            session=_text(entries, "session"),
-            ticket=_whole(entries, "ticket"),
-            version=_whole(entries, "version"),
-            operator=_text(entries, "operator"),
-            feedback=_text(entries, "feedback"),
-            memory=_whole(entries, "memory"),
-            stranger=_flag(entries, "stranger"),
-            references=references,
-        )
+        return cls(**_values(cls, entries), references=references)
 
 
 def base_of(version: int | None) -> str:
-    """A version as a `base`."""
-    return NONE if version is None else str(version)
+    return ABSENT if version is None else str(version)
 
 
 def _record(value: Request | Response) -> ConfigRecord:
@@ -124,6 +106,12 @@ def _entries(content: RecordDict) -> Mapping[str, object]:
     return record
 
 
+def _values(cls: type[Request | Response], entries: Mapping[str, object]) -> dict[str, Any]:
+    """The entries of the fields that hold one value, each checked by its type."""
+    readers = {each.name: _READERS.get(each.type) for each in fields(cls)}
+    return {name: reader(entries, name) for name, reader in readers.items() if reader is not None}
+
+
 def _whole(entries: Mapping[str, object], name: str) -> int:
     value = entries.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 62:
@@ -143,3 +131,10 @@ def _flag(entries: Mapping[str, object], name: str) -> bool:
     if not isinstance(value, bool):
         raise DecodeError(f"{name} must be true or false, got {clipped(value)}")
     return value
+
+
+_READERS: dict[Any, Callable[[Mapping[str, object], str], int | str | bool]] = {
+    int: _whole,
+    str: _text,
+    bool: _flag,
+}

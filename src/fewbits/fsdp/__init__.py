@@ -23,8 +23,14 @@ except ImportError as error:
         f"2.13; this is {torch.__version__}"
     ) from error
 
-from fewbits.fsdp.compression import Compression
-from fewbits.fsdp.entry import attach
-from fewbits.fsdp.report import ShardReport
+from fewbits.fsdp.compression import ShardedCompression, ShardReport, attach
+from fewbits.session import warn_user
 
-__all__ = ["Compression", "ShardReport", "attach"]
+__all__ = ["ShardReport", "ShardedCompression", "attach"]
+
+
+def __getattr__(name: str) -> object:
+    if name != "Compression":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warn_user("fewbits.fsdp.Compression is called ShardedCompression now", DeprecationWarning)
+    return ShardedCompression

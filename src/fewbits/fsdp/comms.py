@@ -1,4 +1,4 @@
-"""What FSDP calls in place of its own collectives."""
+"""The collectives that FSDP calls in place of its own."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -7,28 +7,27 @@ import torch
 import torch.distributed as dist
 from torch.distributed.fsdp._fully_shard._fsdp_api import AllGather, ReduceScatter
 
-from fewbits.fsdp.shards import Group
+from fewbits.fsdp.shards import ShardGroup
 
 if TYPE_CHECKING:
-    from fewbits.fsdp.compression import Compression
+    from fewbits.fsdp.compression import ShardedCompression
 
 
 class _InPlaceOf:
-    """One group's collective; `plain` is what it takes the place of, and allocates as that does."""
+    """One group's collective; it replaces `plain` and allocates in the same way."""
 
-    def __init__(self, compression: "Compression", group: Group, plain: Any) -> None:
+    def __init__(self, compression: "ShardedCompression", group: ShardGroup, plain: Any) -> None:
         self._compression, self._group, self.plain = compression, group, plain
 
     def allocate(
         self, size: Sequence[int | torch.SymInt], *, dtype: torch.dtype, device: torch.device
     ) -> torch.Tensor:
-        """Memory as FSDP's own."""
         allocated: torch.Tensor = self.plain.allocate(size, dtype=dtype, device=device)
         return allocated
 
 
 class CompressedReduceScatter(_InPlaceOf, ReduceScatter):
-    """Gradients of one group, compressed."""
+    """Reduces and scatters the gradients of one group, compressed."""
 
     def __call__(
         self,
@@ -43,7 +42,7 @@ class CompressedReduceScatter(_InPlaceOf, ReduceScatter):
 
 
 class CheckedAllGather(_InPlaceOf, AllGather):
-    """Parameters of one group as FSDP's own all-gather sends them, once all ranks agree on it."""
+    """Gathers the parameters of one group as FSDP does, once all ranks agree on it."""
 
     def __call__(
         self,
@@ -52,7 +51,7 @@ class CheckedAllGather(_InPlaceOf, AllGather):
         group: dist.ProcessGroup,
         async_op: bool = False,
     ) -> dist.Work | None:
-        """All ranks' inputs; a rank that is lost or elsewhere is an error with a type."""
+        """Gather all ranks' inputs; raises a typed error if a rank is lost or elsewhere."""
         return self._compression.all_gather(
             self._group,
             output_tensor.nbytes - input_tensor.nbytes,

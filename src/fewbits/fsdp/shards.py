@@ -1,8 +1,8 @@
-"""Where parameters lie in the vectors that FSDP reduces.
+"""The places of parameters in the vectors that FSDP reduces.
 
 FSDP cuts every parameter into a shard for each rank, along its first dimension unless told
-otherwise, and fills the last ones up to the size of the first. The vector has a row for each rank,
-in which its shards of all parameters of a group lie one after the other.
+otherwise, and pads the last ones to the size of the first. The vector has a row for each rank. A
+row has the rank's shards of all parameters of a group, one after the other.
 """
 
 import math
@@ -14,13 +14,14 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.fsdp import FSDPModule
 
+from fewbits.collectives.payload import Unit, units_of
 from fewbits.errors import SpecError
-from fewbits.exchange.plan import PIECE, Planner
-from fewbits.schemes.payload import CHUNK, Unit, chunks
+from fewbits.session import ModelParameter, Routing
+from fewbits.theory.cost import PIECE
 
 
 @dataclass(frozen=True, slots=True)
-class Sharded:
+class ShardedParameter:
     """One parameter: its name, its shape and the dimension along which it is cut."""
 
     name: str
@@ -28,7 +29,7 @@ class Sharded:
     dim: int = 0
 
     def counts(self, ranks: int) -> list[int]:
-        """How many elements each rank's shard has, without what it is filled up with."""
+        """The number of elements of each rank's shard, without padding."""
         count = math.prod(self.shape)
         if self.dim != 0:  # FSDP refuses uneven ones
             return [count // ranks] * ranks
@@ -38,41 +39,40 @@ class Sharded:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ShardLayout:
     """The vector of some parameters among `ranks` ranks."""
 
-    parameters: tuple[Sharded, ...]
+    parameters: tuple[ShardedParameter, ...]
     ranks: int
 
     @property
     def width(self) -> int:
-        """The elements of a row."""
         return sum(parameter.counts(self.ranks)[0] for parameter in self.parameters)
 
-    def units(self, planner: Planner) -> list[Unit]:
-        """Chunks of shards: a chunk belongs to one parameter and to one rank."""
+    def units(self, routing: Routing) -> list[Unit]:
+        """Units of shards: a unit belongs to one parameter and to one rank."""
         units: list[Unit] = []
         column, width = 0, self.width
         for parameter in self.parameters:
             counts = parameter.counts(self.ranks)
-            worker, master = planner.operators(parameter.name, parameter.shape)
+            both = routing.operators(ModelParameter(parameter.name, parameter.shape))
             for rank, count in enumerate(counts):
-                start, owners = rank * width + column, [rank] * -(-count // CHUNK)
-                own = chunks(parameter.name, start, count, worker, master, owners)
+                start, owners = rank * width + column, [rank] * -(-count // routing.unit)
+                own = units_of(parameter.name, start, count, *both, owners, size=routing.unit)
                 names = [f"{parameter.name}/{rank}.{number}" for number in range(len(own))]
                 units += [replace(unit, name=name) for unit, name in zip(own, names, strict=True)]
             column += counts[0]
         return units
 
-    def pieces(self, planner: Planner) -> list[tuple[slice, list[Unit]]]:
+    def pieces(self, routing: Routing) -> list[tuple[slice, list[Unit]]]:
         """Columns that are reduced together, about a million elements of all rows, in order.
 
         Units lie as in a vector of these columns alone.
         """
         width = self.width
-        size = max(PIECE // self.ranks, CHUNK)
+        size = max(PIECE // self.ranks, routing.unit)
         found: dict[int, list[Unit]] = {0: []}
-        for unit in self.units(planner):
+        for unit in self.units(routing):
             found.setdefault(unit.start % width // size, []).append(unit)
         own = [found[number] for number in sorted(found)]
         starts = [min(unit.start % width for unit in units) for units in own[1:]]
@@ -89,15 +89,14 @@ def _moved(unit: Unit, width: int, columns: slice) -> Unit:
     return replace(unit, start=row * (columns.stop - columns.start) + column - columns.start)
 
 
-class Group:
+class ShardGroup:
     """A group of parameters that FSDP reduces together, which is `index` in the model."""
 
     def __init__(self, index: int, module: FSDPModule, names: Mapping[nn.Module, str]) -> None:
         groups = module._get_fsdp_state()._fsdp_param_groups
         if len(groups) != 1:
-            raise SpecError(
-                f"{type(module).__name__} has parameters on {len(groups)} meshes, not 1"
-            )
+            kind = type(module).__name__
+            raise SpecError(f"{kind} has parameters on {len(groups)} meshes, not 1")
         self.index, self.module = index, module
         self.its: Any = groups[0]
         if not hasattr(self.its.mesh_info, "shard_process_group"):
@@ -114,17 +113,24 @@ class Group:
         """The parameters, as FSDP has them, that are not frozen."""
         return [each for each in self.its.fsdp_params if each.sharded_param.requires_grad]
 
-    def layout(self, count: int, ranks: int) -> Layout:
+    def is_finite(self) -> bool:
+        """Always true: every rank has checked its own means and told the others."""
+        return True
+
+    def clear(self) -> None:
+        """Zero the gradients that FSDP has by the end of a step."""
+        for parameter in self.trained:
+            if parameter.sharded_param.grad is not None:
+                parameter.sharded_param.grad.zero_()
+
+    def layout(self, count: int, ranks: int) -> ShardLayout:
         """The layout of a vector of `count` elements that FSDP wants to be reduced."""
-        named = zip(self.names, self.its.fsdp_params, strict=True)
-        layout = Layout(
-            tuple(
-                Sharded(name, tuple(each._orig_size), each.fsdp_placement.dim)
-                for name, each in named
-                if each.sharded_param.requires_grad
-            ),
-            ranks,
+        parameters = tuple(
+            ShardedParameter(name, tuple(each._orig_size), each.fsdp_placement.dim)
+            for name, each in zip(self.names, self.its.fsdp_params, strict=True)
+            if each.sharded_param.requires_grad
         )
+        layout = ShardLayout(parameters, ranks)
         if layout.width * ranks != count:
             raise SpecError(
                 f"some of {', '.join(p.name for p in layout.parameters)} had no gradient: call "
@@ -133,7 +139,7 @@ class Group:
         return layout
 
 
-def groups(model: nn.Module) -> Sequence[Group]:
+def groups(model: nn.Module) -> Sequence[ShardGroup]:
     """The groups of a model, all of the same ranks; `SpecError` if there are none."""
     names: dict[nn.Module, str] = {module: name for name, module in model.named_modules()}
     sharded = [
@@ -141,9 +147,9 @@ def groups(model: nn.Module) -> Sequence[Group]:
         for module in model.modules()
         if isinstance(module, FSDPModule) and module._get_fsdp_state()._fsdp_param_groups
     ]
-    found: list[Group] = []
+    found: list[ShardGroup] = []
     for module in sharded:
-        group = Group(len(found), module, names)
+        group = ShardGroup(len(found), module, names)
         if all(group.its is not other.its for other in found):  # some modules share one
             found.append(group)
     if not found:
@@ -154,6 +160,5 @@ def groups(model: nn.Module) -> Sequence[Group]:
 
 
 def _name(parameter: Any, names: Mapping[nn.Module, str]) -> str:
-    """The parameter's name in the model."""
     info = parameter._module_info
     return ".".join(filter(None, (names.get(info.module, "?"), info.param_name)))

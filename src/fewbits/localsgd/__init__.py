@@ -1,4 +1,4 @@
-"""LocalSGD and DiLoCo: ranks train alone for some steps, then exchange what they have changed.
+"""LocalSGD and DiLoCo: ranks train alone for some steps, then exchange their changes.
 
 ```python
 import fewbits.localsgd
@@ -16,7 +16,7 @@ except ModuleNotFoundError as error:
 
 from fewbits.localsgd.entry import attach
 from fewbits.localsgd.local import LocalSGD
+from fewbits.localsgd.outer import Nesterov, Outer, Sgd
 from fewbits.localsgd.report import LocalReport
-from fewbits.outer import Nesterov, Outer, Sgd
 
 __all__ = ["LocalReport", "LocalSGD", "Nesterov", "Outer", "Sgd", "attach"]

@@ -1,9 +1,9 @@
-"""What LocalSGD did, measured on this rank."""
+"""The report of LocalSGD, measured on this rank."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fewbits.exchange.report import Report
+from fewbits.session import Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class LocalReport(Report):
 
     @property
     def every_step_bytes(self) -> int:
-        """What plain all-reduce after every local step would have sent."""
+        """Bytes that plain all-reduce after every local step would have sent."""
         return self.plain_bytes // max(self.steps, 1) * self.taken
 
     @property
@@ -31,7 +31,6 @@ class LocalReport(Report):
         return self.every_step_bytes / sent if sent else 1.0
 
     def as_dict(self) -> dict[str, object]:
-        """All figures, for JSON."""
         return Report.as_dict(self) | {"every_step_ratio": self.every_step_ratio}
 
     def __str__(self) -> str:

@@ -4,20 +4,20 @@ import torch
 from torch import Tensor
 
 from fewbits.errors import DisagreementError
-from fewbits.exchange.state import State
-from fewbits.localsgd.vectors import Vector
-from fewbits.outer import Outer
+from fewbits.localsgd.outer import Outer
+from fewbits.localsgd.vectors import FlatTensors
+from fewbits.session import SavedState
 
 
 class Rounds:
-    """What all ranks have in common, and where this one is.
+    """The common parameters, and this rank's own.
 
-    `start` holds the common parameters and averaged buffers, the same on all ranks; `changed` what
-    this rank sends, which becomes the mean of all; `origin` the parameters with which this rank
-    began the round. Without overlap those are the common ones.
+    `start` holds the common parameters and averaged buffers, the same on all ranks. `changed` holds
+    what this rank sends, and then the mean of all. `origin` holds the parameters with which this
+    rank began the round; without overlap those are the common ones.
     """
 
-    def __init__(self, vector: Vector, *, momentum: bool, overlap: bool) -> None:
+    def __init__(self, vector: FlatTensors, *, momentum: bool, overlap: bool) -> None:
         self.vector = vector
         self.start, self.changed = vector.empty(), vector.empty()
         self.momentum = vector.empty(vector.trained) if momentum else None
@@ -27,13 +27,12 @@ class Rounds:
         self._overlap = overlap
 
     def restart(self) -> None:
-        """Begin a round with the common parameters and buffers."""
         self.vector.write(self.start)
         if self._overlap:
             self.origin.copy_(self.start[: self.vector.trained])
 
     def change(self) -> None:
-        """Find out what the round has taken away from the parameters; buffers go as they are."""
+        """Compute the round's change of the parameters; buffers are sent themselves."""
         self.vector.read(self.changed)
         own = self.changed[: self.vector.trained]
         torch.sub(self.origin, own, out=own)
@@ -47,7 +46,7 @@ class Rounds:
         torch.sub(self.start[:count], self.changed[:count], out=self.origin)
         self.vector.write(self.origin)
         if buffers:
-            self.vector.write_buffers(self.start)
+            self.vector.write(self.start, only_buffers=True)
 
     def apply(self, outer: Outer) -> None:
         """Take the outer step: `changed` holds the mean, and is used up."""
@@ -56,12 +55,10 @@ class Rounds:
         outer.apply(self.start[:count].numpy(), self.changed[:count].numpy(), momentum)
         self.start[count:] = self.changed[count:]
 
-    def arrays(self, *, pending: bool) -> State:
-        """What must be saved, by name."""
+    def arrays(self, *, pending: bool) -> SavedState:
         return {key: tensor.numpy().copy() for key, tensor in self._saved(pending).items()}
 
-    def check(self, arrays: State, *, pending: bool) -> None:
-        """Refuse what `load` could not take."""
+    def check(self, arrays: SavedState, *, pending: bool) -> None:
         for key, own in self._saved(pending).items():
             given = arrays.get(key)
             if (
@@ -75,8 +72,7 @@ class Rounds:
                     f"{self.vector.name}: it was saved with another outer step or other buffers"
                 )
 
-    def load(self, arrays: State, *, pending: bool) -> None:
-        """Go on from what was saved."""
+    def load(self, arrays: SavedState, *, pending: bool) -> None:
         for key, own in self._saved(pending).items():
             own.copy_(torch.from_numpy(arrays[key].copy()))
 

@@ -1,6 +1,6 @@
 """A model's parameters and running statistics as flat vectors, one for each precision.
 
-16-bit parameters are float32 here: an outer step must not lose what they cannot hold.
+16-bit parameters are float32 here, because 16 bits would lose small outer steps.
 """
 
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from fewbits.errors import SpecError
+from fewbits.session import ModelParameter
 
 _WIDE = {
     torch.float16: torch.float32,
@@ -20,8 +21,8 @@ _WIDE = {
 }
 
 
-class Entry(NamedTuple):
-    """A tensor and its place; buffers are looked up by name, for modules may replace them."""
+class PlacedTensor(NamedTuple):
+    """A tensor and its place; buffers are looked up by name, because modules may replace them."""
 
     name: str
     tensor: Tensor
@@ -29,56 +30,48 @@ class Entry(NamedTuple):
     is_buffer: bool
 
 
-class Vector:
+class FlatTensors:
     """All tensors of one precision, parameters first: the first `trained` values are theirs."""
 
     def __init__(self, model: nn.Module, dtype: torch.dtype, named: Sequence[tuple[str, Tensor]]):
         self.dtype = dtype
         self._model = model
         buffers = dict(model.named_buffers())
-        self.entries: list[Entry] = []
+        self.entries: list[PlacedTensor] = []
         end = self.trained = 0
         for name, tensor in named:
             place = slice(end, end + tensor.numel())
             is_buffer = name in buffers
-            self.entries.append(Entry(name, tensor, place, is_buffer))
+            self.entries.append(PlacedTensor(name, tensor, place, is_buffer))
             end = place.stop
             if not is_buffer:
                 self.trained = end
         self.count = end
+        self.parameters = [
+            ModelParameter(each.name, tuple(each.tensor.shape)) for each in self.entries
+        ]
 
     @property
     def name(self) -> str:
-        """The precision, for names of arrays."""
         return str(self.dtype).removeprefix("torch.")
 
     def empty(self, count: int | None = None) -> Tensor:
-        """Room for all values, or for so many."""
         return torch.zeros(self.count if count is None else count, dtype=self.dtype)
 
     @torch.no_grad()
     def read(self, into: Tensor) -> None:
-        """Copy the model's values."""
         for entry in self.entries:
             into[entry.place].copy_(self._current(entry).detach().reshape(-1))
 
     @torch.no_grad()
-    def write(self, values: Tensor) -> None:
-        """Give values to the model, as many of its tensors as there are values for."""
+    def write(self, values: Tensor, *, only_buffers: bool = False) -> None:
+        """Write values to the model's tensors, or to its buffers, as far as there are values."""
         for entry in self.entries:
-            if entry.place.stop <= values.numel():
+            if entry.place.stop <= values.numel() and (entry.is_buffer or not only_buffers):
                 own = self._current(entry)
                 own.copy_(values[entry.place].view(own.shape))
 
-    @torch.no_grad()
-    def write_buffers(self, values: Tensor) -> None:
-        """Give values to the model's buffers only."""
-        for entry in self.entries:
-            if entry.is_buffer:
-                own = self._current(entry)
-                own.copy_(values[entry.place].view(own.shape))
-
-    def _current(self, entry: Entry) -> Tensor:
+    def _current(self, entry: PlacedTensor) -> Tensor:
         if not entry.is_buffer:
             return entry.tensor
         parent, _, last = entry.name.rpartition(".")
@@ -87,7 +80,6 @@ class Vector:
 
 
 def averaged_buffers(model: nn.Module, patterns: Sequence[str]) -> list[tuple[str, Tensor]]:
-    """The model's floating-point buffers whose names match a pattern."""
     if isinstance(patterns, str):  # whose letters would be patterns, a star among them
         raise SpecError(f"average_buffers is a list of patterns, got {patterns!r}")
     return [
@@ -112,10 +104,10 @@ def trained(model: nn.Module) -> list[tuple[str, Tensor]]:
 
 def of(
     model: nn.Module, named: Sequence[tuple[str, Tensor]], buffers: Sequence[tuple[str, Tensor]]
-) -> list[Vector]:
+) -> list[FlatTensors]:
     """One vector for each precision, in the order of its first parameter."""
     wide = {name: _WIDE[own.dtype] for name, own in (*named, *buffers)}
     return [
-        Vector(model, dtype, [(n, own) for n, own in (*named, *buffers) if wide[n] == dtype])
+        FlatTensors(model, dtype, [(n, own) for n, own in (*named, *buffers) if wide[n] == dtype])
         for dtype in dict.fromkeys(wide.values())
     ]

@@ -1,9 +1,9 @@
-"""Methods that make compression converge, each an `(init, step)` pair over a `Comm`.
+"""Methods that converge with compression, each an `(init, step)` pair over a `Comm`.
 
-`Fleet.alone(clients)` runs all clients in this process, thousands if you like; `Fleet(clients,
+`Fleet.alone(clients)` runs all clients in this process, even thousands. `Fleet(clients,
 TorchComm())` spreads them over the ranks of torch.distributed, and every rank gets the same bits as
-the single process. Messages are frames, and what they take is measured. Points and memories are
-float64, frames float32: what is sent shrinks, so its relative precision is enough.
+the single process. Messages are frames, and their bytes are measured. Points and memories are
+float64, frames float32: the messages shrink, so their relative precision is enough.
 
 >>> import numpy as np, fewbits
 >>> from fewbits.methods import Clients, EfBv, Fleet, Smoothness
@@ -46,13 +46,8 @@ METHODS: dict[str, Callable[..., Any]] = {
 """Gradient methods by name, with theory's step sizes."""
 
 
-def build(
-    name: str,
-    clients: Clients,
-    operator: str | Operator,
-    **options: Any,
-) -> Method:
-    """The method of this name; `SpecError` where the operator does not suit it."""
+def build(name: str, clients: Clients, operator: str | Operator, **options: Any) -> Method:
+    """The method of this name; `SpecError` if the operator does not suit it."""
     if name not in METHODS:
         raise SpecError(f"method must be {', '.join(METHODS)}, got {name!r}")
     made: Method = METHODS[name](clients, operator, **options)
@@ -60,20 +55,6 @@ def build(
 
 
 __all__ = [
-    "METHODS",
-    "Clients",
-    "Dasha",
-    "Dcgd",
-    "Ef14",
-    "EfBv",
-    "FedAvg",
-    "Fleet",
-    "Gradient",
-    "Marina",
-    "Method",
-    "Smoothness",
-    "State",
-    "Traffic",
-    "build",
-    "local_descent",
-]
+    "METHODS", "Clients", "Dasha", "Dcgd", "Ef14", "EfBv", "FedAvg", "Fleet", "Gradient", "Marina",
+    "Method", "Smoothness", "State", "Traffic", "build", "local_descent",
+]  # fmt: skip

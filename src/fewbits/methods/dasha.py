@@ -5,60 +5,45 @@ $$ x^+ = x - \gamma G, \qquad m_i = C_i\bigl(\nabla f_i(x^+) - \nabla f_i(x) - a
 Everybody sends the first gradient in full. Source: Tyurin, Richtárik (2022).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from fewbits import registry
 from fewbits.core.operator import Operator
-from fewbits.methods.differences import IDENTITY, full_start
-from fewbits.methods.messages import Vector, encode
-from fewbits.methods.state import Clients, State, descend
+from fewbits.feedback.rule import Array
+from fewbits.methods.differences import Differences
+from fewbits.methods.messages import RealVector
+from fewbits.methods.state import Clients, State
 from fewbits.rng import Rng
 from fewbits.theory import step_sizes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dasha:
-    """A client remembers its last gradient and what the server has of it."""
+class Dasha(Differences):
+    """A client remembers its last gradient and the server's estimate of it."""
 
-    clients: Clients
-    operator: Operator
     momentum: float
-    step_size: float
 
     @classmethod
-    def of(
-        cls,
-        clients: Clients,
-        operator: str | Operator,
-    ) -> "Dasha":
-        """With theory's momentum and step."""
+    def of(cls, clients: Clients, operator: str | Operator) -> "Dasha":
+        """The method with theory's momentum and step."""
         chosen = registry.operator(operator)
-        own = step_sizes.dasha(
-            clients.smoothness, clients.omega("dasha", chosen), clients.fleet.clients
-        )
+        omega = clients.omega("dasha", chosen)
+        own = step_sizes.dasha(clients.smoothness, omega, clients.fleet.clients)
         return cls(clients=clients, operator=chosen, momentum=own.momentum, step_size=own.step)
 
-    def init(self, x: Vector) -> State:
-        """Everybody sends the gradient at the start."""
-        return full_start(self.clients, x, rows=2)
+    def init(self, x: RealVector) -> State:
+        return self.full_start(x, rows=2)
 
     def step(self, state: State, rng: Rng) -> State:
-        """Down once, then up."""
-        number = state.number
-        state = descend(state, self.clients.fleet, state.server[0], self.step_size, IDENTITY, rng)
-        messages, memories = {}, {}
-        for client in self.clients.fleet.own():
-            before, known = state.memories[client]
-            gradient = self.clients.gradient(client, state.x)
-            change = gradient - before - self.momentum * (known - before)
-            messages[client] = encode(change, self.operator, rng.fork(number, client))
-            memories[client] = np.stack([gradient, known + messages[client].value])
-        gathered = self.clients.fleet.gather(messages, self.operator, state.x.size)
-        return replace(
-            state,
-            memories=memories,
-            server=state.server + gathered.mean(),
-            traffic=state.traffic + gathered.traffic,
-        )
+        return self.round(state, rng, self._told, _kept)
+
+    def _told(self, gradient: RealVector, memory: Array) -> RealVector:
+        before, known = memory
+        told: RealVector = gradient - before - self.momentum * (known - before)
+        return told
+
+
+def _kept(gradient: RealVector, memory: Array, sent: RealVector) -> Array:
+    return np.stack([gradient, memory[1] + sent])

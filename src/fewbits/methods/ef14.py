@@ -1,4 +1,4 @@
-r"""Error feedback: what was not sent is added to the next gradient.
+r"""Error feedback: adds the error of each message to the next gradient.
 
 $$ c_i = C(e_i + \nabla f_i(x)), \qquad e_i^+ = e_i + \nabla f_i(x) - c_i, \qquad
    x^+ = x - \gamma \frac1n \sum_i c_i $$
@@ -16,19 +16,13 @@ from fewbits.theory import step_sizes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ef14(Remembering):
-    """With `feedback.EF14`'s memory."""
+    """Error feedback with the memory of `feedback.EF14`."""
 
     @classmethod
-    def of(
-        cls,
-        clients: Clients,
-        operator: str | Operator,
-        *,
-        growth: float = 1.0,
-    ) -> "Ef14":
-        """With theory's step; `growth` is how much larger clients' gradients are than the mean's.
+    def of(cls, clients: Clients, operator: str | Operator, *, growth: float = 1.0) -> "Ef14":
+        """The method with theory's step; `growth` is $G$ of `step_sizes.ef14`.
 
-        Where gradients do not vanish at the solution no growth is enough, and the step is a guess.
+        If gradients do not vanish at the solution no growth is enough, and the step is a guess.
         """
         sender = sender_of("ef14", clients, operator)
         step = step_sizes.ef14(clients.smoothness, clients.alpha(sender.operator), growth)

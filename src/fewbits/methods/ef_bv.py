@@ -4,8 +4,9 @@ $$ d_i = C(\nabla f_i(x) - h_i), \quad G = h + \nu \frac1n \sum_i d_i, \quad
    h_i^+ = h_i + \lambda d_i, \quad h^+ = h + \lambda \frac1n \sum_i d_i, \quad
    x^+ = x - \gamma G $$
 EF21 ($\lambda = \nu = 1$, contractive operators) and DIANA ($\lambda = 1 / (1 + \omega)$,
-$\nu = 1$, unbiased ones) are special cases. Shifts come to the clients' gradients at the solution,
-so what is compressed vanishes, and so does the error. Source: Condat, Yi, Richtárik (2022).
+$\nu = 1$, unbiased ones) are special cases. Shifts converge to the clients' gradients at the
+solution, so the compressed differences vanish, and so does the error. Source: Condat, Yi, Richtárik
+(2022).
 """
 
 from dataclasses import dataclass
@@ -21,17 +22,11 @@ KINDS = ("ef-bv", "ef21", "diana")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EfBv(Remembering):
-    """With the shifts of `feedback.EFBV`, `EF21` or `Diana`."""
+    """Gradient descent with the shifts of `feedback.EFBV`, `EF21` or `Diana`."""
 
     @classmethod
-    def of(
-        cls,
-        clients: Clients,
-        operator: str | Operator,
-        *,
-        kind: str = "ef-bv",
-    ) -> "EfBv":
-        """With theory's step: for a linear rate, and for DIANA that for convex functions."""
+    def of(cls, clients: Clients, operator: str | Operator, *, kind: str = "ef-bv") -> "EfBv":
+        """The method with theory's step for a linear rate, or for convex functions with DIANA."""
         if kind not in KINDS:
             raise SpecError(f"kind must be {', '.join(KINDS)}, got {kind!r}")
         sender = sender_of(kind, clients, operator)

@@ -1,9 +1,9 @@
 r"""FedAvg and LocalSGD with compressed updates.
 
 $$ x^+ = x + \gamma_s \sum_i p_i\, C(x_i^\tau - x) $$
-where $x_i^\tau$ is what client $i$ makes of $x$ by $\tau$ steps of its own. Some or all clients
-take part in a round. With feedback clients keep a memory of what their updates lost. Sources:
-McMahan et al. (2017), Reisizadeh et al. (2020, FedPAQ), Haddadpour et al. (2021, FedCOM).
+where client $i$ gets $x_i^\tau$ from $x$ by $\tau$ steps of its own. Some or all clients take part
+in a round. With feedback clients keep a memory of the errors of their updates. Sources: McMahan et
+al. (2017), Reisizadeh et al. (2020, FedPAQ), Haddadpour et al. (2021, FedCOM).
 """
 
 from collections.abc import Callable, Sequence
@@ -17,14 +17,13 @@ from fewbits.errors import SpecError
 from fewbits.feedback import Feedback, Receiver, Sender
 from fewbits.feedback.rule import Array, Rule
 from fewbits.methods.fleet import Fleet
-from fewbits.methods.messages import Message, Traffic, Vector, encode
+from fewbits.methods.messages import IDENTITY, Message, RealVector, Traffic, encode
 from fewbits.methods.state import Gradient, State
 from fewbits.rng import Rng
 
-IDENTITY = registry.operator("identity")
 _WITHOUT = Rule(shifts=False)
 
-Train = Callable[[Sequence[int], Vector, int], Array]
+Train = Callable[[Sequence[int], RealVector, int], Array]
 """Clients, the model, the round's number: what each of them makes of it, one row each.
 
 A row must not depend on which others are asked.
@@ -32,9 +31,9 @@ A row must not depend on which others are asked.
 
 
 def local_descent(gradient: Gradient, rate: float, steps: int) -> Train:
-    """Clients make so many steps of gradient descent: LocalSGD."""
+    """Training by `steps` steps of gradient descent, which makes FedAvg LocalSGD."""
 
-    def train(clients: Sequence[int], x: Vector, _: int) -> Array:
+    def train(clients: Sequence[int], x: RealVector, _: int) -> Array:
         models = np.empty((len(clients), x.size))
         for row, client in zip(models, clients, strict=True):
             row[:] = x
@@ -49,7 +48,7 @@ def local_descent(gradient: Gradient, rate: float, steps: int) -> Train:
 class FedAvg:
     """Clients send compressed updates; `weights` are their shares of the mean, equal if None.
 
-    The model goes down as a frame of float32, to those who take part.
+    The server sends the model as a frame of float32 to those who take part.
     """
 
     fleet: Fleet
@@ -71,7 +70,6 @@ class FedAvg:
         server_step: float = 1.0,
         weights: Sequence[float] | None = None,
     ) -> "FedAvg":
-        """For models of `d` values."""
         if weights is not None and (len(weights) != fleet.clients or min(weights) <= 0):
             raise SpecError(f"weights must be {fleet.clients} positive numbers, one a client")
         if feedback is None:
@@ -89,15 +87,14 @@ class FedAvg:
 
     @property
     def receiver(self) -> Receiver:
-        """The server's side of the rule."""
         return Receiver(self.sender.rule, self.sender.precision)
 
-    def init(self, x: Vector) -> State:
-        """No memories yet: a client gets its own in its first round."""
+    def init(self, x: RealVector) -> State:
+        """The state without memories: a client gets its own in its first round."""
         return State(x, server=self.receiver.init(x.size))
 
     def step(self, state: State, rng: Rng, present: Sequence[int] | None = None) -> State:
-        """Down to those present and up again; `present` must be the same on all ranks."""
+        """One round with the clients `present`, which must be the same on all ranks."""
         chosen = self.fleet.checked(present)
         shares = self._shares(chosen)
         model = encode(state.x, IDENTITY, rng)  # nothing is drawn for a frame without loss
@@ -114,9 +111,8 @@ class FedAvg:
         )
 
     def _up(
-        self, state: State, model: Vector, chosen: Sequence[int], rng: Rng
+        self, state: State, model: RealVector, chosen: Sequence[int], rng: Rng
     ) -> tuple[dict[int, Message], dict[int, Array]]:
-        """What the clients of this rank send, and remember."""
         messages, memories = {}, {}
         own = self.fleet.own(chosen)
         nothing = self.sender.init(state.x.size)
@@ -132,7 +128,7 @@ class FedAvg:
         return messages, memories
 
     def _shares(self, chosen: Sequence[int]) -> list[float]:
-        """Of the mean; with shifts absent clients keep theirs, and the server has it already."""
+        """Shares of the mean; the server already has the shifts of absent clients."""
         rule, clients = self.sender.rule, self.fleet.clients
         weights = [1.0] * clients if self.weights is None else self.weights
         if len(chosen) < clients and rule.shifts and rule.step != rule.scale:

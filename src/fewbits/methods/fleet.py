@@ -1,8 +1,8 @@
 """Clients spread over the ranks of a `Comm`: all in one process, or some in each of several.
 
 Rank r runs clients r, r + size, r + 2 size and so on, one after the other. Every rank gets the
-frames of all clients, adds them up in the order of the clients' numbers, and makes the server's
-step itself. So every rank has the same bits, and they are those of a single process.
+frames of all clients, adds them up in the order of the clients' numbers, and takes the server's
+step itself. So every rank has the same bits as a single process.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,23 +11,24 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fewbits.backend.buffers import Buffer
+from fewbits.collectives.comm import Comm, LocalComm, exchange
 from fewbits.core.operator import Operator
 from fewbits.errors import PeerError, SpecError
-from fewbits.methods.messages import Message, Traffic, Vector, decode, largest
-from fewbits.schemes.comm import Buffer, Comm, LocalComm, exchange
+from fewbits.methods.messages import Message, RealVector, Traffic, decode, largest
 
 
 class Gathered(NamedTuple):
     """Decoded messages in the order of their clients, and their traffic."""
 
-    values: list[Vector]
+    values: list[RealVector]
     traffic: Traffic
 
-    def mean(self) -> Vector:
+    def mean(self) -> RealVector:
         """The mean, added up in the order of the clients."""
         return self.total([1 / len(self.values)] * len(self.values))
 
-    def total(self, weights: Sequence[float]) -> Vector:
+    def total(self, weights: Sequence[float]) -> RealVector:
         """The weighted sum, in the order of the clients."""
         total = np.zeros_like(self.values[0])
         for weight, value in zip(weights, self.values, strict=True):
@@ -37,7 +38,7 @@ class Gathered(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """So many clients over a `comm`."""
+    """A number of clients over a `comm`."""
 
     clients: int
     comm: Comm
@@ -48,20 +49,19 @@ class Fleet:
 
     @classmethod
     def alone(cls, clients: int) -> "Fleet":
-        """All of them in this process: no threads, no network."""
+        """All clients in this process, without threads and network."""
         return cls(clients, LocalComm.group(1)[0])
 
     @property
     def everyone(self) -> range:
-        """The numbers of all clients."""
         return range(self.clients)
 
     def own(self, present: Sequence[int] | None = None) -> list[int]:
-        """Of those present, the clients that this rank runs."""
+        """The clients among `present` that this rank runs."""
         return self._of(self.comm.rank, self.everyone if present is None else present)
 
     def checked(self, present: Sequence[int] | None) -> Sequence[int]:
-        """Who takes part, in order: all if nobody is named."""
+        """The clients that take part, in order: all if `present` is None."""
         if present is None:
             return self.everyone
         chosen = sorted(int(client) for client in present)
@@ -78,7 +78,7 @@ class Fleet:
         d: int,
         present: Sequence[int] | None = None,
     ) -> Gathered:
-        """Everybody's messages of `d` values, of which this rank made its own with `operator`."""
+        """All clients' messages of `d` values, from the `messages` that each rank made."""
         chosen = self.everyone if present is None else present
         values = {client: message.value for client, message in messages.items()}
         frames = {client: message.frame for client, message in messages.items()}
@@ -94,19 +94,21 @@ class Fleet:
     def _exchange(
         self, frames: Mapping[int, bytes], most: int, present: Sequence[int]
     ) -> dict[int, bytes]:
-        """Lengths first, then the frames."""
+        """Send lengths first, then the frames."""
         comm, others = self.comm, range(self.comm.size)
         own = self._of(comm.rank, present)
-        lengths = np.array([len(frames[client]) for client in own], "<u8").view(np.uint8)
+        lengths = Buffer.of(np.array([len(frames[client]) for client in own], "<u8"))
         clients = {rank: self._of(rank, present) for rank in others if rank != comm.rank}
-        sizes = [np.zeros(8 * len(clients.get(rank, ())), np.uint8) for rank in others]
+        sizes = [Buffer.zeros(8 * len(clients.get(rank, ()))) for rank in others]
         exchange(comm, (_but([lengths] * comm.size, comm.rank), _but(sizes, comm.rank)))
-        told = [[int(size) for size in own_sizes.view("<u8")] for own_sizes in sizes]
+        told = [own_sizes.array("<u8").tolist() for own_sizes in sizes]
         for rank in clients:
             if told[rank] and max(told[rank]) > most:
                 raise PeerError(f"rank {rank} announced a frame of more than {most} bytes")
-        joined = np.frombuffer(b"".join(frames[client] for client in own), np.uint8).copy()
-        incoming = [np.empty(sum(told[rank]), np.uint8) for rank in others]
+        joined = Buffer.of(
+            np.frombuffer(b"".join(frames[client] for client in own), np.uint8).copy()
+        )
+        incoming = [Buffer.zeros(sum(told[rank])) for rank in others]
         exchange(comm, (_but([joined] * comm.size, comm.rank), _but(incoming, comm.rank)))
         found = {}
         for rank, who in clients.items():
@@ -118,5 +120,5 @@ class Fleet:
 
 
 def _but(buffers: list[Buffer], rank: int) -> list[Buffer | None]:
-    """All but a rank's own, and none that are empty."""
+    """The buffers of other ranks that are not empty."""
     return [None if at == rank or not own.size else own for at, own in enumerate(buffers)]

@@ -1,37 +1,39 @@
-"""What clients and the server send each other: frames of float32, and how many bytes they take."""
+"""Messages between clients and the server: frames of float32, and how many bytes they take."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from operator import add
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from fewbits import codec
+from fewbits import codec, registry
 from fewbits.core.operator import Operator
 from fewbits.errors import DecodeError
-from fewbits.kernels.formats import FLOAT32
+from fewbits.reference.formats import FLOAT32
 from fewbits.rng import Rng
 from fewbits.wire import frame as wire
 
-Vector = npt.NDArray[np.float64]
+IDENTITY = registry.operator("identity")
+RealVector = npt.NDArray[np.float64]
 
 
 class Message(NamedTuple):
-    """A frame, and what it decodes to."""
+    """A frame and its decoded vector."""
 
     frame: bytes
-    value: Vector
+    value: RealVector
 
 
-def encode(values: Vector, operator: Operator, rng: Rng) -> Message:
+def encode(values: RealVector, operator: Operator, rng: Rng) -> Message:
     """Compress the values, rounded to float32, and decode them as the receiver will."""
     frame = bytes(codec.compress(values.astype(np.float32), operator, seed=rng, threads=1))
     return Message(frame, decode(frame, values.size))
 
 
-def decode(frame: bytes, d: int) -> Vector:
-    """The vector of `d` values in a frame; `DecodeError` for anything else."""
+def decode(frame: bytes, d: int) -> RealVector:
+    """The vector of `d` values in a frame; `DecodeError` if there is none."""
     value = codec.decompress(frame, max_elements=d, threads=1)
     if value.shape != (d,) or value.dtype != np.float32:
         raise DecodeError(f"expected {d} values of float32, got {value.shape} of {value.dtype}")
@@ -39,15 +41,14 @@ def decode(frame: bytes, d: int) -> Vector:
 
 
 def largest(operator: Operator, d: int) -> int:
-    """The bytes of the largest frame of `d` values."""
-    return operator.most_bits(d, FLOAT32) // 8
+    return operator.max_frame_bits(d, FLOAT32) // 8
 
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Bytes of whole frames, and the part of them that is in sections: no header, no checksum.
+    """Bytes of whole frames, and of their sections alone, without header and checksum.
 
-    `up` is what all clients have sent, `down` what all clients have received.
+    `up` counts what all clients have sent, `down` what all clients have received.
     """
 
     up: int = 0
@@ -58,25 +59,17 @@ class Traffic:
 
     @classmethod
     def sent(cls, frames: Iterable[bytes]) -> "Traffic":
-        """Frames of clients."""
         sizes = [(len(frame), sections(frame)) for frame in frames]
         return cls(sum(a for a, _ in sizes), sum(b for _, b in sizes), messages=len(sizes))
 
     @classmethod
     def received(cls, frame: bytes, clients: int) -> "Traffic":
-        """A frame of the server, sent to every one of so many clients."""
+        """The traffic of a frame that the server sent to each of `clients`."""
         return cls(down=clients * len(frame), down_sections=clients * sections(frame))
 
     def __add__(self, other: "Traffic") -> "Traffic":
-        return Traffic(
-            self.up + other.up,
-            self.up_sections + other.up_sections,
-            self.down + other.down,
-            self.down_sections + other.down_sections,
-            self.messages + other.messages,
-        )
+        return Traffic(*map(add, astuple(self), astuple(other)))
 
 
 def sections(frame: bytes) -> int:
-    """The bytes of a frame's sections."""
     return sum(wire.parse(np.frombuffer(frame, np.uint8), 2**62).header.lengths)

@@ -4,18 +4,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fewbits import registry
 from fewbits.core.operator import Operator
 from fewbits.feedback import Receiver, Sender
-from fewbits.methods.messages import Message, Vector
+from fewbits.methods.messages import IDENTITY, Message, RealVector
 from fewbits.methods.state import Clients, State, descend
 from fewbits.rng import Rng
 
-IDENTITY = registry.operator("identity")
-
 
 def sender_of(method: str, clients: Clients, operator: str | Operator) -> Sender:
-    """A client's side, with memories of float64."""
     return Sender.of(
         method, operator, d=clients.d, senders=clients.fleet.clients, precision=np.float64
     )
@@ -23,7 +19,7 @@ def sender_of(method: str, clients: Clients, operator: str | Operator) -> Sender
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembering:
-    """Clients send what their memories make of gradients; the server steps along its estimate."""
+    """Clients send gradients corrected by memories; the server steps along its estimate."""
 
     clients: Clients
     sender: Sender
@@ -31,16 +27,13 @@ class Remembering:
 
     @property
     def receiver(self) -> Receiver:
-        """The server's side of the rule."""
         return Receiver(self.sender.rule, self.sender.precision)
 
-    def init(self, x: Vector) -> State:
-        """Memories of zeros."""
+    def init(self, x: RealVector) -> State:
         memories = {client: self.sender.init(x.size) for client in self.clients.fleet.own()}
         return State(x, memories=memories, server=self.receiver.init(x.size))
 
     def step(self, state: State, rng: Rng) -> State:
-        """Up and down once."""
         messages, memories = {}, {}
         for client in self.clients.fleet.own():
             sent = self.sender.send(

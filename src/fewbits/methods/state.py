@@ -1,4 +1,4 @@
-"""What a method knows between its steps: plain arrays, and no method of its own."""
+"""The state of a method between its steps, as plain arrays, and the interface of methods."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -10,17 +10,17 @@ from fewbits.core.operator import Operator
 from fewbits.errors import SpecError
 from fewbits.feedback.rule import Array
 from fewbits.methods.fleet import Fleet
-from fewbits.methods.messages import Traffic, Vector, encode
+from fewbits.methods.messages import RealVector, Traffic, encode
 from fewbits.rng import Rng
 from fewbits.theory.step_sizes import Smoothness
 
-Gradient = Callable[[int, Vector], Vector]
+Gradient = Callable[[int, RealVector], RealVector]
 """Of a client's function at a point; it must not depend on who else is asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """Where clients run, their gradients, and what theory must know of their functions.
+    """The clients: their fleet, their gradients, and the constants of their functions.
 
     Vectors have `d` values.
     """
@@ -55,7 +55,7 @@ class State:
     the same on every rank.
     """
 
-    x: Vector
+    x: RealVector
     number: int = 0
     memories: Mapping[int, Array] = field(default_factory=dict)
     server: Array = field(default_factory=lambda: np.zeros((1, 0)))
@@ -63,9 +63,9 @@ class State:
 
 
 class Method(Protocol):
-    """An algorithm as a pair of functions: it keeps nothing itself."""
+    """An algorithm as a pair of functions, without state of its own."""
 
-    def init(self, x: Vector) -> State:
+    def init(self, x: RealVector) -> State:
         """The state before the first step."""
 
     def step(self, state: State, rng: Rng) -> State:
@@ -73,12 +73,9 @@ class Method(Protocol):
 
 
 def descend(
-    state: State, fleet: Fleet, direction: Vector, step: float, operator: Operator, rng: Rng
+    state: State, fleet: Fleet, direction: RealVector, step: float, operator: Operator, rng: Rng
 ) -> State:
-    """The server sends the direction to all clients, and everybody makes the step.
-
-    What is sent is a frame, so the step is that of the decoded direction.
-    """
+    """The server sends the direction to all clients as a frame, and all take the decoded step."""
     message = encode(direction, operator, rng.fork(state.number, "server"))
     return replace(
         state,

@@ -1,26 +1,26 @@
 r"""Hadamard: rotate blocks so that every value is about as large as any other.
 
-A stage, to be put before an operator: `hadamard|natural`. On every block of $B$ values, with $H$
-the Walsh-Hadamard matrix of entries $\pm 1$ and random signs $s_i \in \{-1, 1\}$,
+This is a stage and stands before an operator: `hadamard|natural`. On every block of $B$ values,
+with $H$ the Walsh-Hadamard matrix of entries $\pm 1$ and random signs $s_i \in \{-1, 1\}$,
 $$ z = \tfrac{1}{\sqrt B} H (s \circ x), \qquad y = s \circ \tfrac{1}{\sqrt B} H\, C(z) . $$
 The rotation keeps norms and inner products, so $y$ has the error and the bias of the operator $C$
-on $z$, and the guarantee of $C$ is kept: $\omega$, or $\alpha$, surely where it was. What changes
-is where $z$ lies. Its values are nearly Gaussian for any $x$, so an operator whose error depends on
-the largest value, or on how the values are spread, never meets its worst case; one that is relative
-to each value, like `natural`, gains nothing on gradients and loses their zeros. It costs
-$O(d \log B)$.
+on $z$, and the guarantee of $C$ holds: $\omega$, or $\alpha$, surely if it was sure. The values of
+$z$ are nearly Gaussian for any $x$. So an operator whose error depends on the largest value, or on
+how the values are spread, never meets its worst case. An operator whose error is relative to each
+value, like `natural`, gains nothing on gradients and loses their zeros. The rotation takes
+$O(d \log B)$ operations.
 
 `signs=common` (the default) takes the same signs for every vector and sends nothing, so that
 rotated vectors of several ranks can be added. `signs=private` draws them from the vector's own
 stream and sends its key, 16 bytes: errors that depend on the rotation then average out over steps
-and ranks. `block` is a power of two. What is left behind the last whole block is cut into powers of
+and ranks. `block` is a power of two. The rest behind the last whole block is cut into powers of
 two, so no value is added.
 
 Ends of the range. The rotation is computed in float32, in float64 for float64, and rounded to the
 vector's format. The two roundings add about $2 u$ to the root of the stated constant,
 $u = 2^{-(m+1)} (1 + \log_2 B)$, or $2^{-(m+1)} + 2^{-24} (1 + \log_2 B)$ for 16-bit formats, and a
-bias of the same size. Rotated values can be small where no value of $x$ is: the guarantee holds for
-vectors whose values are large enough for that not to matter. Rotated values beyond the largest
+bias of the same size. Rotated values can be small even if no value of $x$ is. The guarantee holds
+for vectors whose values are large enough for that not to matter. Rotated values beyond the largest
 number become it and are counted. A block with a value that is NaN or infinite becomes NaN
 throughout.
 """
@@ -29,30 +29,23 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
-import numpy as np
-
+from fewbits.backend.kernel import Kernel, Kind
 from fewbits.core import parameters
 from fewbits.core.guarantee import Guarantee
-from fewbits.core.keys import key_section, read_key, write_key
-from fewbits.core.operator import Parts
-from fewbits.core.stage import Split, Stage
-from fewbits.core.vector import Vector
+from fewbits.core.stage import Stage
 from fewbits.errors import SpecError
-from fewbits.kernels import native, reference, rotation
-from fewbits.kernels.formats import Format
-from fewbits.kernels.units import Tally
-from fewbits.rng import Rng
-from fewbits.wire.sections import Section
-
-COMMON = Rng(b"fewbits hadamard").fork("common")
+from fewbits.reference import rotation
+from fewbits.reference.formats import Format
+from fewbits.wire.sections import Section, key_section
 
 
 @dataclass(frozen=True, slots=True)
 class Hadamard(Stage):
-    """Rotate blocks by random signs and the Walsh-Hadamard matrix."""
+    """Rotate blocks at random, so that all values are about as large."""
 
     name: ClassVar[str] = "hadamard"
     code: ClassVar[int] = 12
+    formula: ClassVar[str] = "the operator's"
 
     block: int = 4096
     signs: Literal["common", "private"] = "common"
@@ -71,20 +64,8 @@ class Hadamard(Stage):
     def layout(self, d: int, format: Format) -> tuple[Section, ...]:
         return (key_section(),) if self.signs == "private" else ()
 
-    def split(self, x: Vector, rng: Rng, into: Parts, *, threads: int = 1) -> Split:
-        if self.signs == "private":
-            write_key(rng, into[0])
-        else:
-            rng = COMMON
-        rotated = Vector(np.empty_like(x.bits), x.format)
-        tally = native.rotate(x.bits, x.format, self.block, rng, rotated.bits)
-        if tally.nonfinite:  # all of a block that holds one: say how many there were
-            tally = tally._replace(nonfinite=reference.count_nonfinite(x.bits, x.format))
-        return Split(rotated, tally)
-
-    def join(self, parts: Parts, reduced: Vector, out: Vector, *, threads: int = 1) -> Tally:
-        rng = read_key(parts[0]) if self.signs == "private" else COMMON
-        return native.rotate(reduced.bits, out.format, self.block, rng, out.bits, inverse=True)
+    def kernel(self, d: int) -> Kernel:
+        return Kernel(Kind.HADAMARD, int(self.signs == "private"), (self.block,))
 
     def guarantee(self, d: int, format: Format, inner: Guarantee) -> Guarantee:
         block = min(self.block, 1 << max(d.bit_length() - 1, 0))

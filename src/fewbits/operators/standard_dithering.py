@@ -8,9 +8,9 @@ $$ E\,C(x) = x, \qquad E\|C(x) - x\|^2 \le \omega \|x\|^2, \qquad
    \omega = \begin{cases} \tfrac14 w^2 & w \le 2, \\ w - 1 & w \ge 2 . \end{cases} $$
 The papers have $w \min(1, w)$, for $p = 2$ the familiar $\min(d / s^2, \sqrt d / s)$: up to 4 times
 as much. Ours takes the variance $(y - a)(b - y)$ between levels $a$ and $b$, at most $1 / 4s^2$,
-where they take the second moment; while the mean of $y^2$ is below $1 / 4s^2$, the concave $\sqrt q
-/ s - q$ of $q = y^2$ bounds the mean. For $p \le 2$ both are attained by flat vectors, the first
-where all values lie half-way between two levels.
+where they take the second moment. While the mean of $y^2$ is below $1 / 4s^2$, the concave $\sqrt q
+/ s - q$ of $q = y^2$ bounds the mean. For $p \le 2$ flat vectors attain both bounds, the first if
+all values lie half-way between two levels.
 
 | alias | stands for | known as |
 | --- | --- | --- |
@@ -18,14 +18,14 @@ where all values lie half-way between two levels.
 | `terngrad` | `standard-dithering:p=inf,levels=1` | TernGrad |
 | `ternary` | `standard-dithering:p=2,levels=1` | QSGD with one level |
 
-Aliases take the same parameters, `qsgd:levels=15,block=512`, which override these; frames and
+Aliases take the same parameters, as in `qsgd:levels=15,block=512`, which override these. Frames and
 canonical specs name the operator itself.
 
-**Choosing.** At equal bits natural dithering has levels where small values are, and wins by far
-while $w$ is large; for many levels this operator's error goes to 0, and that one's does not fall
-below that of natural compression. A sign and a level have $2s + 1$ symbols, so $s = 2^k - 1$ wastes
-nothing: 1, 3, 7, 15 take 2, 3, 4, 5 bits, and one more symbol, NaN, is free. `coder=rans` writes
-them near their entropy.
+**Choosing.** At equal bits natural dithering has more levels at small values, and wins by far while
+$w$ is large. With many levels the error of standard dithering goes to 0, while that of natural
+dithering stays above that of natural compression. A sign and a level have $2s + 1$ symbols, so
+$s = 2^k - 1$ wastes nothing: 1, 3, 7, 15 take 2, 3, 4, 5 bits, and the one symbol that is left,
+NaN, is free. `coder=rans` writes them near their entropy.
 
 **The scale and the ends of the range** are those of `natural-dithering`: the norm travels as the
 nearest value of the vector's format, at least the largest magnitude; `scale=natural` sends a random
@@ -42,18 +42,19 @@ Compression for Distributed Deep Learning* (2022), Table 1.
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fewbits.core.dithering import Dithering
-from fewbits.kernels import dithering
-from fewbits.kernels.dithering import Integers, Rounded
-from fewbits.kernels.formats import Bits, Format
+from fewbits.families.dithering import Dithering
 
 
 @dataclass(frozen=True, slots=True)
 class StandardDithering(Dithering):
-    """Round to multiples of a fraction of the norm."""
+    """Round to multiples of a seventh of the largest magnitude.
+
+    `qsgd`, `terngrad` and `ternary` are presets.
+    """
 
     name: ClassVar[str] = "standard-dithering"
     code: ClassVar[int] = 6
+    formula: ClassVar[str] = "ω = w²/4 up to w = 2, then w − 1; w = √d / levels"
     aliases: ClassVar[dict[str, str]] = {
         "qsgd": "p=2",
         "terngrad": "p=inf,levels=1",
@@ -68,11 +69,3 @@ class StandardDithering(Dithering):
 
     def omega(self, z: float) -> float:
         return z * z / 4 if z <= 2 else z - 1
-
-    def rounded(self, magnitude: Bits, scale: Bits, format: Format) -> Rounded:
-        if format.itemsize == 2:
-            return dithering.uniform_levels_of_values(magnitude, scale, self.levels, format)
-        return dithering.uniform_levels(dithering.quotients(magnitude, scale, format), self.levels)
-
-    def values(self, scale: Bits, code: Integers, format: Format) -> Bits:
-        return dithering.uniform_values(scale, code, self.levels, format)

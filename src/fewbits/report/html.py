@@ -1,4 +1,4 @@
-"""What every page is made of: one file, no network, no scripts."""
+"""The HTML of every page: one file, no network, no scripts."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -11,11 +11,10 @@ _TAG = re.compile(r"<[^>]*>")
 _NUMBER = re.compile(r"[-+−~><≤≥]? ?[\d.]")
 
 
-def page(title: str, body: Iterable[str]) -> str:
-    """The whole file."""
+def page(title: str, body: Iterable[str], style: str = CSS) -> str:
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{CSS}</style>"
+        f"<title>{escape(title)}</title><style>{style}</style>"
     )
     return (
         f'<!doctype html>\n<html lang="en"><head>{head}</head><body>{"".join(body)}</body></html>\n'
@@ -23,7 +22,7 @@ def page(title: str, body: Iterable[str]) -> str:
 
 
 def section(title: str, content: str, name: str | None = None) -> str:
-    """A part of a page; `name` is what links to it say."""
+    """A part of a page; links refer to it by `name`."""
     mark = "" if name is None else f' id="{escape(name)}"'
     return f"<section{mark}><h2>{title}</h2>{content}</section>"
 
@@ -35,10 +34,10 @@ def table(
     lost: Collection[int | tuple[int, int]] = (),
     wordy: bool = False,
 ) -> str:
-    """A table of cells that are HTML, which scrolls by itself where it is wide.
+    """A table of HTML cells; a wide one scrolls by itself.
 
-    Rows whose numbers are in `lost` are marked, and cells whose (row, column) is. The cells of a
-    `wordy` table stand below each other on a phone.
+    `lost` has the rows, or the (row, column) of the cells, that are marked. The cells of a `wordy`
+    table stand below each other on a phone.
     """
     cells = [list(row) for row in rows]
     kinds = [_kind(column) for column in zip(*cells, strict=True)] or [""] * len(titles)
@@ -55,7 +54,7 @@ def table(
 
 
 def facts(named: Mapping[str, str]) -> str:
-    """Names and what is to be known of them, which is HTML."""
+    """A list of names, each with its explanation in HTML."""
     return f"<dl>{''.join(f'<dt>{name}</dt><dd>{text}</dd>' for name, text in named.items())}</dl>"
 
 
@@ -70,13 +69,9 @@ def _kind(column: Sequence[str]) -> str:
 
 
 def _row(
-    tag: str,
-    cells: Sequence[str],
-    kinds: Sequence[str],
-    kind: str = "",
-    titles: Sequence[str] = (),
+    tag: str, cells: Sequence[str], kinds: Sequence[str], kind: str = "", titles: Sequence[str] = ()
 ) -> str:
-    """`titles` are said before the cells where there is no head above them."""
+    """One row; on a phone, where no head stands above the cells, `titles` precede them."""
     said = [f' data-title="{title}"' for title in titles] or [""] * len(cells)
     inside = "".join(
         f"<{tag}{_class(own)}{title}>{text}</{tag}>"

@@ -8,6 +8,7 @@ from typing import Any
 
 from fewbits.errors import SpecError
 from fewbits.report import html, svg
+from fewbits.train import table
 
 _COLOURS = 6
 _TITLES = ("operator", "test accuracy", "final loss", "MB per step and rank", "× smaller than fp32",
@@ -19,18 +20,18 @@ _AXES = (
     ("seconds", "seconds", 1.0),
 )
 
-Document = dict[str, Any]
+PageDocument = dict[str, Any]
 
 
 def write(numbers: Path, page: Path) -> None:
-    """Make the page of the result file `numbers`: all of it or nothing."""
+    """Write the page of the result file `numbers`, whole or not at all."""
     unfinished = page.with_name(page.name + ".tmp")
     unfinished.write_text(render(read(numbers)), encoding="utf-8")
     unfinished.replace(page)
 
 
-def read(path: Path) -> Document:
-    """The result file at `path`; `SpecError` if it is none of ours."""
+def read(path: Path) -> PageDocument:
+    """The result file at `path`; `SpecError` if it is not one of `fewbits train`."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -42,16 +43,10 @@ def read(path: Path) -> Document:
     return document
 
 
-def render(document: Document) -> str:
-    """The page."""
-    runs, settings = document["runs"], document["settings"]
-    about = (
-        f"{document['data']}, {settings['model']} of {document['parameters']:,} parameters, "
-        f"{settings['workers']} workers, epochs: {settings['epochs']}, "
-        f"batch {settings['batch_size']} in all"
-    )
+def render(document: PageDocument) -> str:
+    runs = document["runs"]
     body = (
-        f"<h1>Gradient compression, compared</h1><p>{escape(about)}</p>",
+        f"<h1>Gradient compression, compared</h1><p>{escape(table.trained(document))}</p>",
         html.section("Verdict", _verdicts(runs)),
         html.section("Figures", _table(runs)),
         html.section("Training loss", _legend(runs) + _curves(runs)),
@@ -61,37 +56,24 @@ def render(document: Document) -> str:
     return html.page(f"fewbits train: {document['data']}", body)
 
 
-def _verdicts(runs: Sequence[Document]) -> str:
+def _verdicts(runs: Sequence[PageDocument]) -> str:
     words = [(run["operator"], f"{run['verdict']}.") for run in runs]
     words += [(run["operator"], f"warning: {text}") for run in runs for text in run["warnings"]]
     items = (f"<li><b>{escape(name)}</b> {escape(text)}</li>" for name, text in words)
     return f'<ul class="verdicts">{"".join(items)}</ul>'
 
 
-def _table(runs: Sequence[Document]) -> str:
+def _table(runs: Sequence[PageDocument]) -> str:
     notes = (
         "Loss is the mean training loss of the last epoch. Bytes are those of the busiest rank; "
         "~ marks an estimate by formula, for DDP and its own hooks count none, and their codec is "
         "part of the wire. Small and one-dimensional tensors are sent exact."
     )
-    rows = [[escape(cell) for cell in _cells(run)] for run in runs]
+    rows = [[escape(cell) for cell in table.cells(run)] for run in runs]
     return html.table(_TITLES, rows) + f'<p class="soft">{notes}</p>'
 
 
-def _cells(run: Document) -> list[str]:
-    mark = "~" if run["bytes_kind"] == "estimated" else ""
-    return [
-        run["operator"],
-        f"{100 * run['accuracy']:.1f} %",
-        "diverged" if run["loss"] is None else f"{run['loss']:.4f}",
-        f"{mark}{run['bytes_per_step'] / 1e6:.3f}",
-        f"{mark}{run['ratio']:.2f}",
-        *(f"{run['step_ms'][part]:.1f}" for part in ("total", *_PARTS)),
-        f"{100 * run['compressed_share']:.1f} %",
-    ]
-
-
-def _legend(runs: Sequence[Document]) -> str:
+def _legend(runs: Sequence[PageDocument]) -> str:
     items = (
         f'<li><svg viewBox="0 0 28 10"><line class="line c{index % _COLOURS}" x1="0" y1="5" '
         f'x2="28" y2="5"/></svg>{escape(run["operator"])}</li>'
@@ -100,7 +82,7 @@ def _legend(runs: Sequence[Document]) -> str:
     return f'<ul class="legend">{"".join(items)}</ul>'
 
 
-def _curves(runs: Sequence[Document]) -> str:
+def _curves(runs: Sequence[PageDocument]) -> str:
     figures = []
     for key, label, scale in _AXES:
         series = [
@@ -112,13 +94,13 @@ def _curves(runs: Sequence[Document]) -> str:
     return f'<div class="figures">{"".join(figures)}</div>'
 
 
-def _points(run: Document, key: str, scale: float) -> list[svg.Point]:
+def _points(run: PageDocument, key: str, scale: float) -> list[svg.Point]:
     return [(scale * p[key], p["loss"]) for p in run["curve"] if p["loss"] is not None]
 
 
-def _times(runs: Sequence[Document]) -> str:
+def _times(runs: Sequence[PageDocument]) -> str:
     bars = [
-        svg.Bar(run["operator"], [(part, part, run["step_ms"][part]) for part in _PARTS])
+        svg.StackedBar(run["operator"], [(part, part, run["step_ms"][part]) for part in _PARTS])
         for run in runs
     ]
     legend = "".join(
@@ -131,7 +113,7 @@ def _times(runs: Sequence[Document]) -> str:
     return f'<div class="time">{figure}<p class="soft">{note}</p></div>'
 
 
-def _facts(document: Document) -> str:
+def _facts(document: PageDocument) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in document["versions"].items())
     machine = document["machine"]
     facts = {

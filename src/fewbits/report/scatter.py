@@ -1,9 +1,11 @@
-"""The figure of `fewbits bounds`: bits against error, and the curve that nobody gets below."""
+"""The figure of `fewbits bounds`: bits against error, and the curve of the lower bound."""
 
 import math
 from collections.abc import Callable, Sequence
 from html import escape
 from typing import NamedTuple
+
+from fewbits.report.svg import grid, text
 
 _WIDTH, _LEAST_HEIGHT = 860, 420
 _LEFT, _TOP, _BOTTOM = 72, 40, 50
@@ -19,12 +21,11 @@ text{fill:var(--text);font:12px system-ui,sans-serif}.back{fill:var(--back)}
 .unbiased{fill:var(--own)}.biased{fill:var(--biased)}
 """
 
-
 Scale = Callable[[float], float]
 
 
 class Mark(NamedTuple):
-    """One operator: measured bits a value, the error that the bound is about, and its kind."""
+    """One operator: measured bits a value, the error in the bound, and its kind."""
 
     name: str
     bits: float
@@ -54,15 +55,15 @@ def bits_against_error(marks: Sequence[Mark]) -> str:
 
     parts = _axes([(x(2.0**p), f"{2**p}" if p >= 0 else f"1/{2**-p}") for p in powers], height)
     parts += [
-        _grid(_LEFT, y(10.0**p), _PLOT, y(10.0**p))
-        + _text(_LEFT - 7, y(10.0**p) + 4, f"{10.0**p:g}" if p > -3 else f"1e{p}", "end")
+        grid(_LEFT, y(10.0**p), _PLOT, y(10.0**p))
+        + text(_LEFT - 7, y(10.0**p) + 4, f"{10.0**p:g}" if p > -3 else f"1e{p}", "end")
         for p in decades
     ]
     curve = _curve(x, y, (2.0 ** powers[0], 2.0 ** powers[-1]), 10.0 ** decades[0])
     floor, left = height - _BOTTOM, x(2.0 ** powers[0])
     parts.append(f'<polygon class="below" points="{left:.1f},{floor} {curve}"/>')
     parts.append(f'<polyline class="bound" points="{curve}"/>')
-    parts.append(_text(_LEFT + 12, floor - 14, "nothing can be here: error ≥ 4^-bits", "start"))
+    parts.append(text(_LEFT + 12, floor - 14, "nothing can be here: error ≥ 4^-bits", "start"))
     order = sorted(marks, key=lambda mark: (-mark.error, mark.bits))
     start = _TOP + (height - _TOP - _BOTTOM - _LINE * len(order)) / 2
     for place, mark in enumerate(order):
@@ -80,7 +81,7 @@ def _mark(mark: Mark, at: tuple[float, float], level: float) -> str:
         f'<polyline class="lead" points="{lead}"/>'
         f'<circle class="{kind}" cx="{at[0]:.1f}" cy="{at[1]:.1f}" r="4.5"/>'
         f'<circle class="{kind}" cx="{_PLOT + 20}" cy="{level:.1f}" r="3.5"/>'
-        f"{_text(_PLOT + 29, level + 4, f'{name}  {mark.bits:.2f}', 'start')}</g>"
+        f"{text(_PLOT + 29, level + 4, f'{name}  {mark.bits:.2f}', 'start')}</g>"
     )
 
 
@@ -92,30 +93,22 @@ def _curve(x: Scale, y: Scale, ends: tuple[float, float], least: float) -> str:
 
 def _axes(ticks: Sequence[tuple[float, str]], height: float) -> list[str]:
     floor, middle = height - _BOTTOM, (_LEFT + _PLOT) / 2
-    drawn = [_grid(x, _TOP, x, floor) + _text(x, floor + 17, label, "middle") for x, label in ticks]
+    drawn = [grid(x, _TOP, x, floor) + text(x, floor + 17, label, "middle") for x, label in ticks]
     label = "squared error, relative (unbiased: error / (1 + error))"
     return [
         *drawn,
-        _text(middle, height - 12, "bits a value, whole frame, measured", "middle"),
-        f'<g transform="rotate(-90)">{_text(-(_TOP + floor) / 2, 15, label, "middle")}</g>',
+        text(middle, height - 12, "bits a value, whole frame, measured", "middle"),
+        f'<g transform="rotate(-90)">{text(-(_TOP + floor) / 2, 15, label, "middle")}</g>',
         *_key(("unbiased", "biased")),
-        _text(_PLOT + 29, 24, "operator, bits a value", "start"),
+        text(_PLOT + 29, 24, "operator, bits a value", "start"),
     ]
 
 
 def _key(kinds: Sequence[str]) -> list[str]:
     return [
-        f'<circle class="{kind}" cx="{x}" cy="20" r="4.5"/>{_text(x + 10, 24, kind, "start")}'
+        f'<circle class="{kind}" cx="{x}" cy="20" r="4.5"/>{text(x + 10, 24, kind, "start")}'
         for kind, x in zip(kinds, (_LEFT + 6, _LEFT + 96), strict=True)
     ]
-
-
-def _grid(x1: float, y1: float, x2: float, y2: float) -> str:
-    return f'<line class="grid" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
-
-
-def _text(x: float, y: float, text: str, anchor: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
 def _file(parts: Sequence[str], height: float) -> str:

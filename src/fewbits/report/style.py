@@ -35,28 +35,8 @@ th:first-child,td:first-child{text-align:left}th{font-weight:600;color:var(--sof
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.3rem 1rem;margin:0;font-size:.9rem}
 dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}
 .verdicts{padding-left:1.1rem;margin:.4rem 0}.verdicts li{margin:.35rem 0}
-figure img{display:block;max-width:100%;height:auto;margin:auto;border-radius:4px}
-h3{font-size:1rem;margin:0 0 .3rem}
-article{margin:1.4rem 0 0;padding:1rem 0 0;border-top:1px solid var(--rule)}
-.picture{margin:.7rem 0;overflow-x:auto;background:var(--back);border:1px solid var(--rule)}
-.title{font-size:.9rem;font-weight:600;margin:.8rem 0 .1rem}
-.numbers{display:grid;gap:1rem;grid-template-columns:repeat(auto-fit,minmax(min(100%,16rem),1fr));
-list-style:none;margin:1.2rem 0;padding:0}
-.numbers a{display:block;height:100%;padding:.9rem 1rem;background:var(--card);border-radius:8px;
-color:inherit;text-decoration:none;font-size:.95rem}
-.numbers b{display:block;font-size:1.9rem;line-height:1.2}
-nav ul{columns:3 15rem;margin:.8rem 0;padding-left:1.1rem}
-a{color:var(--c1)}
-tr.lost td,td.lost{background:var(--lost)}tr.lost td:first-child{box-shadow:inset 3px 0 var(--c2)}
-td.left,th.left{text-align:left}.wordy td,.wordy th{text-align:left;vertical-align:top}
-.wordy td.words,.wordy th.words{min-width:10rem}
-@media screen and (max-width:44rem){.wordy thead{display:none}.wordy tr,.wordy td{display:block}
-.wordy tr{padding:.5rem 0;border-bottom:1px solid var(--rule)}
-.wordy td{border:0;padding:.1rem .6rem;white-space:normal}.wordy td:first-child{font-weight:600}
-.wordy td:not(:first-child)::before{content:attr(data-title)": ";color:var(--soft)}
-.wordy td:empty{display:none}}
+td.left,th.left{text-align:left}
 td.words,th.words{text-align:left;white-space:normal;min-width:13rem}
-details{margin:.6rem 0}summary{cursor:pointer;color:var(--soft);font-size:.9rem}
 code{font:.9em ui-monospace,monospace}
 @media print{:root{color-scheme:light}body{max-width:none;padding:0;font-size:11pt}
 figure,tr{break-inside:avoid}figure{background:none;border:1px solid var(--rule)}
@@ -64,19 +44,4 @@ h2,h3,article>p,.title{break-after:avoid}p.soft{break-before:avoid}
 table{font-size:8pt}th,td{white-space:normal!important;min-width:0!important;padding:.2rem .3rem}
 .figures{grid-template-columns:repeat(3,1fr)}figure img{min-width:0!important}
 .scroll{overflow:visible}*{print-color-adjust:exact}}
-"""
-
-# A file of its own follows no page: light and dark by itself.
-PICTURE_CSS = """
-svg{--back:#fff;--text:#1c2024;--soft:#60676f;--rule:#d9dde2;
---c0:#d55e00;--c1:#0072b2;--c2:#56a0d3;--c3:#008f68;--c4:#b0568c;--c5:#9a7400;--c6:#5b6570}
-@media (prefers-color-scheme:dark){svg{--back:#14171a;--text:#e6e9ec;--soft:#9aa3ac;--rule:#333a41;
---c0:#f0874a;--c1:#56b4e9;--c2:#8fc7ea;--c3:#2fc79b;--c4:#e08fbd;--c5:#d9b63a;--c6:#aeb8c2}}
-text{fill:var(--text);font:11px system-ui,sans-serif}.back{fill:var(--back)}
-.grid{stroke:var(--rule);stroke-width:1}.leader{fill:none}
-.span{stroke-width:1.8}.ring{fill:var(--back);stroke-width:1.8}.dot{stroke-width:1.8}
-.c0{stroke:var(--c0)}.c1{stroke:var(--c1)}.c2{stroke:var(--c2)}.c3{stroke:var(--c3)}
-.c4{stroke:var(--c4)}.c5{stroke:var(--c5)}.c6{stroke:var(--c6)}
-.dot.c0{fill:var(--c0)}.dot.c1{fill:var(--c1)}.dot.c2{fill:var(--c2)}.dot.c3{fill:var(--c3)}
-.dot.c4{fill:var(--c4)}.dot.c5{fill:var(--c5)}.dot.c6{fill:var(--c6)}
 """

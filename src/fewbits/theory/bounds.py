@@ -27,7 +27,7 @@ HORIZON_CONSTANT = 2 + 2 * math.sqrt(2)
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    r"""What the theorem must know: $L$, $f(x^0) - f^*$, $n$, $\sigma^2$ and $\zeta^2$.
+    r"""The constants of the theorem: $L$, $f(x^0) - f^*$, $n$, $\sigma^2$ and $\zeta^2$.
 
     A batch of $b$ samples on each worker divides `variance` by $b$.
     """
@@ -46,27 +46,27 @@ class Problem:
 
 
 class Pair(NamedTuple):
-    r"""$\omega_W$ and $\omega_M$: what workers send and what the master sends. 0 is exact."""
+    r"""$\omega_W$ of the workers' operator and $\omega_M$ of the master's. 0 is exact."""
 
-    worker: float = 0.0
-    master: float = 0.0
+    uplink: float = 0.0
+    downlink: float = 0.0
 
 
-EXACT = Pair()
+EXACT_PAIR = Pair()
 
 
 def noise_floor(problem: Problem, pair: Pair) -> float:
-    r"""$A$: the second moment of the direction that is left where the gradient vanishes."""
+    r"""$A$: the second moment of the direction at a point where the gradient vanishes."""
     _check_pair(pair)
-    drawn = (pair.worker + 1) * problem.variance + pair.worker * problem.dissimilarity
-    return (pair.master + 1) * drawn / problem.workers
+    drawn = (pair.uplink + 1) * problem.variance + pair.uplink * problem.dissimilarity
+    return (pair.downlink + 1) * drawn / problem.workers
 
 
 def noise_slope(workers: int, pair: Pair) -> float:
     r"""$B$: by how much the second moment grows with $\|\nabla f\|^2$; 1 without compression."""
     check_workers(workers)
     _check_pair(pair)
-    return (pair.master + 1) * (1 + pair.worker / workers)
+    return (pair.downlink + 1) * (1 + pair.uplink / workers)
 
 
 def largest_step(problem: Problem, pair: Pair) -> float:
@@ -75,7 +75,7 @@ def largest_step(problem: Problem, pair: Pair) -> float:
 
 
 def gradient_bound(problem: Problem, pair: Pair, step: float, iterations: int) -> float:
-    r"""What $E\|\nabla f\|^2$ is at most, at one of the first $T$ points picked at random.
+    r"""A bound on $E\|\nabla f\|^2$ at one of the first $T$ points, picked at random.
 
     $$ \frac{2 (f(x^0) - f^*)}{\eta (2 - B L \eta) T} + \frac{A L \eta}{2 - B L \eta} $$
     """
@@ -109,15 +109,15 @@ def slowdown(pair: Pair, workers: int, noise: float = math.inf) -> float:
 
     `noise` is $\rho = \sigma^2 / (n \varepsilon)$, the mean gradient's variance over the target:
     $$ (\omega_M + 1) \frac{(\omega_W + 1) \rho + 1 + \omega_W / n}{\rho + 1} . $$
-    Between $(\omega_M + 1)(1 + \omega_W / n)$, without noise, and $(\omega_M + 1)(\omega_W + 1)$,
-    which is the worst and the default.
+    It lies between $(\omega_M + 1)(1 + \omega_W / n)$, without noise, and
+    $(\omega_M + 1)(\omega_W + 1)$, which is the worst case and the default.
     """
     check_workers(workers)
     _check_pair(pair)
     check_not_negative("noise", noise, infinite=True)
     share = 1.0 if noise == math.inf else noise / (noise + 1)
-    worker = share * (pair.worker + 1) + (1 - share) * (1 + pair.worker / workers)
-    return (pair.master + 1) * worker
+    worker = share * (pair.uplink + 1) + (1 - share) * (1 + pair.uplink / workers)
+    return (pair.downlink + 1) * worker
 
 
 def biased_slowdown(alpha_worker: float, alpha_master: float) -> float | None:
@@ -126,8 +126,8 @@ def biased_slowdown(alpha_worker: float, alpha_master: float) -> float | None:
     Gradient descent with step $1 / L$ and $\|C(g) - g\|^2 \le \alpha \|g\|^2$ loses a factor
     $1 - \alpha$ in the descent lemma, so it takes $1 / (1 - \alpha)$ times the iterations. One
     operator after another has $\sqrt\alpha \le (1 + \sqrt{\alpha_W})(1 + \sqrt{\alpha_M}) - 1$, by
-    the triangle inequality. None where that is 1 or more: nothing is promised. Different gradients
-    need error feedback.
+    the triangle inequality. The result is None if that is 1 or more: then theory guarantees
+    nothing. Workers with different gradients need error feedback.
     """
     for name, value in (("alpha_worker", alpha_worker), ("alpha_master", alpha_master)):
         check_not_negative(name, value)
@@ -136,7 +136,7 @@ def biased_slowdown(alpha_worker: float, alpha_master: float) -> float | None:
 
 
 class Horizon(NamedTuple):
-    """A step for a given number of iterations, what it ensures, and from which number on."""
+    """A step for a given number of iterations, its bound, and the least number it is for."""
 
     step: float
     bound: float
@@ -168,23 +168,20 @@ def _moment(problem: Problem, pair: Pair, target: float) -> float:
 
 
 def _check_pair(pair: Pair) -> None:
-    check_not_negative("omega of the workers", pair.worker)
-    check_not_negative("omega of the master", pair.master)
+    check_not_negative("omega of the workers", pair.uplink)
+    check_not_negative("omega of the master", pair.downlink)
 
 
 def check_positive(name: str, value: float) -> None:
-    """Refuse what is not a positive number."""
     if not 0 < value < math.inf:
         raise SpecError(f"{name} must be positive, got {value:g}")
 
 
 def check_not_negative(name: str, value: float, *, infinite: bool = False) -> None:
-    """Refuse negative numbers, NaN, and infinity where it means nothing."""
     if not (value >= 0 and (infinite or value < math.inf)):
         raise SpecError(f"{name} must be a number from 0 on, got {value:g}")
 
 
 def check_workers(workers: int) -> None:
-    """Refuse fewer than one worker."""
     if workers < 1:
         raise SpecError(f"there must be at least 1 worker, got {workers}")

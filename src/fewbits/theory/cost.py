@@ -1,15 +1,15 @@
-r"""What a step costs: in bits, by the four models of the paper, and in seconds.
+r"""The cost of a step: in bits, by the four models of the paper, and in seconds.
 
 **Bits.** The paper on natural compression compares operators by total communication: iterations
 times bits. With $1 + \omega$ for the slowdown and $\theta$ between 0 (many workers) and 1 (one
-worker, or a strict target), `Model.speedup` is how many times less is sent than by the baseline.
-It covers its Table 1 (Model 2) and Tables 5, 7 and 8 (Models 1, 3 and 4).
+worker, or a strict target), `Model.speedup` is how many times fewer bits are sent than by the
+baseline. It covers the paper's Table 1 (Model 2) and Tables 5, 7 and 8 (Models 1, 3 and 4).
 
 **Seconds.** `step_time` adds up computing, coding, sending and waiting for one step of one rank.
-It is a model: no contention, no lost packets, every link as fast as stated in both directions at
-once, buffers ready. Messages may travel while computing goes on, for the share `overlap` of it;
-coding is never hidden, because it needs the processor. A rank's own work for its messages passes
-while they travel and leave the processor idle, and counts where it takes longer: on fast links.
+The model assumes no contention, no lost packets, buffers that are ready, and links that are as fast
+as stated in both directions at once. Messages may travel during the share `overlap` of computing.
+Coding is never hidden, because it needs the processor. A rank does its own work for messages while
+they travel and the processor is idle. That work counts only if it takes longer, on fast links.
 """
 
 import math
@@ -40,18 +40,16 @@ class Model:
 
     @property
     def baseline_bits_per_value(self) -> float:
-        """What the operator is compared with sends."""
         return NATURAL_BITS if self.integer_master else FLOAT_BITS
 
     @property
     def baseline_omega(self) -> float:
-        """Its noise."""
         return NATURAL_OMEGA if self.integer_master else 0.0
 
     def slowdown(self, omega: float, theta: float) -> float:
         r"""Iterations over the baseline's: $((1 + \omega) / (1 + \omega_0))^\theta$.
 
-        $1 + \theta$ takes the place of $\theta$ where the master compresses as well.
+        $1 + \theta$ takes the place of $\theta$ if the master compresses as well.
         """
         check_not_negative("omega", omega)
         if not 0 <= theta <= 1:
@@ -60,7 +58,7 @@ class Model:
         return math.pow((1 + omega) / (1 + self.baseline_omega), power)
 
     def speedup(self, omega: float, bits_per_value: float, theta: float) -> float:
-        """How many times less is sent until the same accuracy; below 1 it is more."""
+        """How many times fewer bits are sent until the same accuracy; below 1 they are more."""
         check_positive("bits_per_value", bits_per_value)
         saved = self.baseline_bits_per_value / bits_per_value
         return saved / self.slowdown(omega, theta)
@@ -76,11 +74,11 @@ MODELS = {
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What connects the workers; each may send and receive at the full rate at once.
+    """The link between workers; each may send and receive at the full rate at once.
 
-    `exchange_seconds` is a rank's own work for one exchange of messages, whatever their size, and
-    `busy` the share of the time on the wire in which the processor works for it: 0 on a slow link,
-    1 where moving bytes is all that takes time.
+    `exchange_seconds` is a rank's own work for one exchange of messages, whatever their size.
+    `busy` is the share of the time on the wire in which the processor works for the transfer: 0 on
+    a slow link, 1 if the transfer takes the processor all the time.
     """
 
     bandwidth_bits_per_second: float
@@ -98,7 +96,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """What an operator takes for a value on the wire and on the processor."""
+    """An operator's cost of a value: bits on the wire, time on the processor."""
 
     bits_per_value: float
     encode_values_per_second: float = math.inf
@@ -112,7 +110,7 @@ class Codec:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class TrainingJob:
     """One step of training: its gradient, its workers, and its time without any messages."""
 
     values: int
@@ -129,10 +127,10 @@ class Job:
             raise SpecError(f"overlap must lie between 0 and 1, got {self.overlap:g}")
 
 
-class Traffic(NamedTuple):
-    """What one rank does in one step: values coded, values on its link one way, waits for a peer.
+class LinkTraffic(NamedTuple):
+    """The work of one rank in one step: values coded, values on its link one way, waits for a peer.
 
-    Of a star it is what lies on the longest path: the master's link, and both ends' coding.
+    For a star these are the values on the longest path: the master's link and both ends' coding.
     """
 
     encoded: float
@@ -146,42 +144,46 @@ class Traffic(NamedTuple):
         return self.hops * -(-values // PIECE) + 1 if coded else 0
 
 
-def plain(values: int, workers: int) -> Traffic:
-    """A ring all-reduce, which codes nothing."""
-    return Traffic(0, 0, 2 * values * (workers - 1) / workers, 2 * (workers - 1))
+def plain(values: int, workers: int) -> LinkTraffic:
+    """A ring all-reduce without coding."""
+    return LinkTraffic(0, 0, 2 * values * (workers - 1) / workers, 2 * (workers - 1))
 
 
-def sharded(values: int, workers: int) -> Traffic:
+def sharded(values: int, workers: int) -> LinkTraffic:
     """Every rank is the master of a part: parts go to their masters, and their means to all."""
     if workers == 1:
-        return Traffic(0, 0, 0, 0)
+        return LinkTraffic(0, 0, 0, 0)
     moved = 2 * values * (workers - 1) / workers
-    return Traffic(values * (1 + 1 / workers), 2 * values, moved, 2)
+    return LinkTraffic(values * (1 + 1 / workers), 2 * values, moved, 2)
 
 
-def star(values: int, workers: int) -> Traffic:
+def star(values: int, workers: int) -> LinkTraffic:
     """One rank is the master of everything; its link carries all messages."""
     if workers == 1:
-        return Traffic(0, 0, 0, 0)
-    return Traffic(2 * values, (workers + 1) * values, 2 * values * (workers - 1), 2)
+        return LinkTraffic(0, 0, 0, 0)
+    return LinkTraffic(2 * values, (workers + 1) * values, 2 * values * (workers - 1), 2)
 
 
-def gather(values: int, workers: int) -> Traffic:
+def gather(values: int, workers: int) -> LinkTraffic:
     """Everybody sends to everybody, in one hop."""
     if workers == 1:
-        return Traffic(0, 0, 0, 0)
-    return Traffic(values, workers * values, values * (workers - 1), 1)
+        return LinkTraffic(0, 0, 0, 0)
+    return LinkTraffic(values, workers * values, values * (workers - 1), 1)
 
 
-Scheme = Callable[[int, int], Traffic]
-SCHEMES: dict[str, Scheme] = {"sharded": sharded, "star": star, "gather": gather}
+CollectiveTraffic = Callable[[int, int], LinkTraffic]
+COLLECTIVE_TRAFFIC: dict[str, CollectiveTraffic] = {
+    "sharded": sharded,
+    "star": star,
+    "gather": gather,
+}
 PLAIN = Codec(FLOAT_BITS)
 
 
 class StepTime(NamedTuple):
-    """Where the seconds of a step go; `hidden` ones pass while computing goes on.
+    """The parts of a step's time; `hidden` seconds overlap with computing.
 
-    `exchange_seconds` is what work for messages takes beyond what the wire leaves idle.
+    `exchange_seconds` is the work for messages that does not fit into idle time on the wire.
     """
 
     compute_seconds: float
@@ -193,7 +195,6 @@ class StepTime(NamedTuple):
 
     @property
     def total_seconds(self) -> float:
-        """The whole step."""
         return (
             self.compute_seconds
             + self.codec_seconds
@@ -204,9 +205,11 @@ class StepTime(NamedTuple):
         )
 
 
-def step_time(job: Job, link: Link, codec: Codec = PLAIN, scheme: Scheme = plain) -> StepTime:
-    """The model's seconds for one step; without a codec those of plain all-reduce."""
-    traffic = scheme(job.values, job.workers)
+def step_time(
+    job: TrainingJob, link: Link, codec: Codec = PLAIN, collective: CollectiveTraffic = plain
+) -> StepTime:
+    """The model's seconds for one step, or for plain all-reduce if there is no codec."""
+    traffic = collective(job.values, job.workers)
     wire = traffic.sent * codec.bits_per_value / link.bandwidth_bits_per_second
     latency = traffic.hops * link.latency_seconds
     hidden = min(wire + latency, job.overlap * job.compute_seconds)
@@ -217,17 +220,21 @@ def step_time(job: Job, link: Link, codec: Codec = PLAIN, scheme: Scheme = plain
 
 
 def break_even_bits_per_second(
-    job: Job, codec: Codec, scheme: Scheme = sharded, *, slowdown: float = 1.0
+    job: TrainingJob,
+    codec: Codec,
+    collective: CollectiveTraffic = sharded,
+    *,
+    slowdown: float = 1.0,
 ) -> float:
-    r"""Below this bandwidth the codec gains, latency and overlap left aside.
+    r"""The bandwidth below which the codec gains, without latency and overlap.
 
-    A step must repay coding, and with `slowdown` $s$ all steps together the additional ones:
+    The bytes saved must repay coding and, with `slowdown` $s$, the additional steps:
     $W / \beta + c > s (W' / \beta + c + k)$ for $\beta < (W - s W') / ((s - 1) c + s k)$, where
-    $W$ and $W'$ are bits on the link, $c$ computing and $k$ coding. 0 where nothing is gained on
-    any link, infinity where something is on every one.
+    $W$ and $W'$ are bits on the link, $c$ computing and $k$ coding. It is 0 if the codec gains on
+    no link, and infinity if it gains on every link.
     """
     check_positive("slowdown", slowdown)
-    traffic = scheme(job.values, job.workers)
+    traffic = collective(job.values, job.workers)
     saved = plain(job.values, job.workers).sent * FLOAT_BITS
     saved -= slowdown * traffic.sent * codec.bits_per_value
     paid = (slowdown - 1) * job.compute_seconds + slowdown * _codec_seconds(traffic, codec)
@@ -236,6 +243,6 @@ def break_even_bits_per_second(
     return saved / paid if paid > 0 else math.inf
 
 
-def _codec_seconds(traffic: Traffic, codec: Codec) -> float:
+def _codec_seconds(traffic: LinkTraffic, codec: Codec) -> float:
     encoding = traffic.encoded / codec.encode_values_per_second
     return encoding + traffic.decoded / codec.decode_values_per_second

@@ -1,4 +1,4 @@
-"""Numbers with units as text: `1Gbit`, `5ms`, `25e6`. What is not one is refused in one line."""
+"""Reads numbers with units, such as `1Gbit`, `5ms` or `25e6`, and refuses others in one line."""
 
 import math
 import re
@@ -25,7 +25,7 @@ _TIMES = {
     "ns": Decimal("1e-9"),
     "min": Decimal(60),
 }
-# Far beyond what exists, and products of them are finite: no model says anything outside.
+# These are far beyond real machines, and their products are finite. No model holds outside.
 _MOST_COUNT, _MOST_SECONDS = 1e15, 1e9
 _LEAST_RATE, _MOST_RATE = 1.0, 1e18
 

@@ -3,10 +3,10 @@ r"""How long the steps of each method may be.
 $f = \frac1n \sum_i f_i$ is $L$-smooth, $f_i$ is $L_i$-smooth, $L_{\max}$ is the largest $L_i$ and
 $\tilde L$ the root of their mean square. Operators are unbiased with $\omega$, or contractive with
 $\alpha$ (the literature's $\delta$ is $1 - \alpha$), and workers draw independently. Every rule is
-an upper end: shorter steps are as safe. Without compression each becomes that of gradient descent,
-$1 / L$, or $1 / \tilde L$ and $1 / L_{\max}$ where its proof uses only these.
+an upper bound: shorter steps are as safe. Without compression each becomes the rule of gradient
+descent, $1 / L$, or $1 / \tilde L$ or $1 / L_{\max}$ if its proof uses only these.
 
-Where a rule says *derived*, `docs/theory.md` has the proof. All proofs there use the descent lemma
+If a rule says *derived*, `docs/theory.md` has the proof. All proofs there use the descent lemma
 $$ f(x^+) \le f(x) - \frac\gamma2 \|\nabla f(x)\|^2 - \Bigl(\frac1{2\gamma} - \frac L2\Bigr)
    \|x^+ - x\|^2 + \frac\gamma2 \|G - \nabla f(x)\|^2 \quad\text{for } x^+ = x - \gamma G $$
 and that $\gamma \le 1 / (b + \sqrt a)$ implies $a \gamma^2 + b \gamma \le 1$.
@@ -19,12 +19,12 @@ from typing import NamedTuple
 from fewbits.errors import SpecError
 from fewbits.theory.bounds import check_not_negative, check_positive, check_workers
 
-_SLACK = 1 + 1e-9  # for constants that were computed
+_SLACK = 1 + 1e-9  # for the rounding of computed constants
 
 
 @dataclass(frozen=True, slots=True)
 class Smoothness:
-    r"""$L \le \tilde L \le L_{\max}$ of the mean, the mean square and the largest."""
+    r"""$L \le \tilde L \le L_{\max}$: of $f$, the root mean square of $L_i$, and the largest."""
 
     whole: float
     mean_square: float
@@ -44,7 +44,7 @@ class Smoothness:
         return cls(smoothness, smoothness, smoothness)
 
 
-def dcgd(smoothness: Smoothness, omega: float, workers: int, omega_master: float = 0.0) -> float:
+def dcgd(smoothness: Smoothness, omega: float, workers: int, omega_downlink: float = 0.0) -> float:
     r"""Distributed compressed gradient descent, $x^+ = x - \gamma\, C_M(\frac1n \sum_i C_i(g_i))$.
 
     $\gamma \le 1 / (L + 2 (\omega_M + 1) \omega L_{\max} / n + L \omega_M)$ for convex $f_i$. It
@@ -53,9 +53,9 @@ def dcgd(smoothness: Smoothness, omega: float, workers: int, omega_master: float
     that are not convex take `bounds.step_size`.
     """
     _check_unbiased(omega, workers)
-    check_not_negative("omega_master", omega_master)
-    noise = 2 * (omega_master + 1) * omega * smoothness.largest / workers
-    return 1 / (smoothness.whole * (1 + omega_master) + noise)
+    check_not_negative("omega_downlink", omega_downlink)
+    noise = 2 * (omega_downlink + 1) * omega * smoothness.largest / workers
+    return 1 / (smoothness.whole * (1 + omega_downlink) + noise)
 
 
 def ef14(smoothness: Smoothness, alpha: float, growth: float = 1.0) -> float:
@@ -80,11 +80,11 @@ def ef21(smoothness: Smoothness, alpha: float, *, linear: bool = False) -> float
     a linear rate under the Polyak-Łojasiewicz condition. Source: Richtárik, Sokolov, Fatkhullin
     (2021); the first form *derived* too.
     """
-    return ef_bv(smoothness, math.sqrt(_checked(alpha)), 0.0, 0.0, linear=linear).step
+    return ef_bv(smoothness, _root(alpha), 0.0, 0.0, linear=linear).step
 
 
 class Shifted(NamedTuple):
-    """A method with shifts: how far they move, how innovations are scaled, and the step."""
+    """The constants of a method with shifts."""
 
     shift: float  # lambda
     scale: float  # nu
@@ -137,14 +137,14 @@ def diana(smoothness: Smoothness, omega: float, workers: int, *, convex: bool = 
     return Shifted(1 / (1 + omega), 1.0, 1 / (smoothness.largest * factor))
 
 
-class Marina(NamedTuple):
-    """With this probability a full gradient is sent; the step."""
+class MarinaConstants(NamedTuple):
+    """The probability of sending a full gradient, and the step."""
 
     probability: float
     step: float
 
 
-def marina(smoothness: Smoothness, omega: float, workers: int) -> Marina:
+def marina(smoothness: Smoothness, omega: float, workers: int) -> MarinaConstants:
     r"""MARINA, $G \mathrel{+}= \frac1n \sum_i C_i(\nabla f_i(x^+) - \nabla f_i(x))$, or full.
 
     $p = 1 / (1 + \omega)$, $\gamma \le 1 / (\tilde L (1 + \sqrt{(1 - p) \omega / (p n)}))$, which
@@ -152,17 +152,19 @@ def marina(smoothness: Smoothness, omega: float, workers: int) -> Marina:
     """
     _check_unbiased(omega, workers)
     probability = 1 / (1 + omega)
-    return Marina(probability, 1 / (smoothness.mean_square * (1 + omega / math.sqrt(workers))))
+    return MarinaConstants(
+        probability, 1 / (smoothness.mean_square * (1 + omega / math.sqrt(workers)))
+    )
 
 
-class Dasha(NamedTuple):
-    """The weight of the memory's error, and the step."""
+class DashaConstants(NamedTuple):
+    """The weight of the memory's error and the step."""
 
     momentum: float
     step: float
 
 
-def dasha(smoothness: Smoothness, omega: float, workers: int) -> Dasha:
+def dasha(smoothness: Smoothness, omega: float, workers: int) -> DashaConstants:
     r"""DASHA, $G_i \mathrel{+}= C_i(\nabla f_i(x^+) - \nabla f_i(x) - a (G_i - \nabla f_i(x)))$.
 
     $a = 1 / (1 + 2\omega)$, $\gamma \le 1 / (L + \tilde L \sqrt{2 \omega (2 \omega + 1) / n})$.
@@ -171,7 +173,9 @@ def dasha(smoothness: Smoothness, omega: float, workers: int) -> Dasha:
     """
     _check_unbiased(omega, workers)
     noise = math.sqrt(2 * omega * (2 * omega + 1) / workers)
-    return Dasha(1 / (1 + 2 * omega), 1 / (smoothness.whole + smoothness.mean_square * noise))
+    return DashaConstants(
+        1 / (1 + 2 * omega), 1 / (smoothness.whole + smoothness.mean_square * noise)
+    )
 
 
 def fedcom(
@@ -179,10 +183,11 @@ def fedcom(
 ) -> float:
     r"""FedAvg with compressed updates: the local rate $\eta$ of $\tau$ local steps.
 
-    The largest with $\tau^2 L^2 \eta^2 + (1 + \omega / n)\, \gamma_s \tau L \eta \le 1$, where
-    $L$ is the largest of the workers' constants and $\gamma_s$ the server's step. Haddadpour et
-    al. (2021) are cited with this rule (FedCOM), not checked at the source; without local steps,
-    $\tau = 1$, it is a little shorter than that of gradient descent.
+    It is the largest $\eta$ with
+    $\tau^2 L^2 \eta^2 + (1 + \omega / n)\, \gamma_s \tau L \eta \le 1$, where $L$ is the largest of
+    the workers' constants and $\gamma_s$ the server's step. Haddadpour et al. (2021) are cited with
+    this rule (FedCOM), not checked at the source. With $\tau = 1$ it is a little shorter than the
+    step of gradient descent.
     """
     _check_unbiased(omega, workers)
     if local_steps < 1:
@@ -201,13 +206,9 @@ def _contraction(bias: float, omega: float, factor: float) -> float:
 
 
 def _root(alpha: float) -> float:
-    return math.sqrt(_checked(alpha))
-
-
-def _checked(alpha: float) -> float:
     if not 0 <= alpha < 1:
         raise SpecError(f"alpha must be at least 0 and below 1, got {alpha:g}")
-    return alpha
+    return math.sqrt(alpha)
 
 
 def _check_unbiased(omega: float, workers: int) -> None:

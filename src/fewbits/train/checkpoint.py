@@ -1,4 +1,4 @@
-"""A run's state in one safetensors file: arrays and JSON, nothing that could execute on reading."""
+"""A run's state in one safetensors file: arrays and JSON, and no code to execute."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from fewbits import _native
+from fewbits.backend import crc32c
 from fewbits.errors import SpecError
 from fewbits.train.history import History
 from fewbits.train.settings import CHECKPOINT
@@ -23,7 +23,7 @@ _ABOUT, _HISTORY, _RANDOM, _CHECKSUM = "about", "history", "random", "checksum"
 def write(
     folder: Path, net: nn.Module, optimizer: Optimizer, history: History, common: dict[str, Any]
 ) -> None:
-    """Replace the checkpoint: a crash leaves the old one or the new one, never half of one."""
+    """Replace the checkpoint; a crash leaves the old one or the new one, never half of one."""
     tensors = {f"model.{name}": tensor for name, tensor in net.state_dict().items()}
     tensors |= _of_optimizer(optimizer)
     tensors[_RANDOM] = torch.get_rng_state()
@@ -33,12 +33,11 @@ def write(
 
 
 def write_optimizer(path: Path, optimizer: Optimizer) -> None:
-    """A file of this rank's optimizer, which is its own where ranks train alone."""
+    """Write this rank's optimizer to a file; with local steps each rank has its own."""
     _write(path, _of_optimizer(optimizer))
 
 
 def read_optimizer(path: Path, optimizer: Optimizer) -> None:
-    """Go on from what `write_optimizer` wrote."""
     try:
         tensors = load(path.read_bytes())
         right = int(tensors.pop(_CHECKSUM)) == _checksum(tensors)
@@ -50,7 +49,7 @@ def read_optimizer(path: Path, optimizer: Optimizer) -> None:
 
 
 def _write(path: Path, tensors: dict[str, Tensor]) -> None:
-    """With a checksum, and whole or not at all."""
+    """Write tensors with a checksum, whole or not at all."""
     tensors[_CHECKSUM] = torch.tensor([_checksum(tensors)])
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(path.name + ".tmp")
@@ -85,7 +84,7 @@ def forget(folder: Path, memories: Path) -> None:
 
 
 def read(folder: Path) -> dict[str, Tensor]:
-    """The checkpoint's tensors on every rank, from rank 0's disk; empty where there is none."""
+    """The checkpoint's tensors on every rank, from rank 0's disk; empty if there is none."""
     path = folder / CHECKPOINT
     content = b""
     if dist.get_rank() == 0 and path.exists():
@@ -107,7 +106,7 @@ def read(folder: Path) -> dict[str, Tensor]:
 def restore(
     tensors: dict[str, Tensor], net: nn.Module, optimizer: Optimizer, common: dict[str, Any]
 ) -> History:
-    """Put the state back; `SpecError` where the checkpoint belongs to another configuration."""
+    """Restore the state; `SpecError` if the checkpoint belongs to another configuration."""
     if not {_ABOUT, _HISTORY, _RANDOM, _CHECKSUM} <= tensors.keys():
         raise SpecError("the checkpoint was not written by fewbits train")
     if int(tensors.pop(_CHECKSUM)) != _checksum(tensors):
@@ -123,12 +122,12 @@ def restore(
 
 
 def _checksum(tensors: dict[str, Tensor]) -> int:
-    """The file format has none, and a weight that has changed a little would go unnoticed."""
+    """A checksum, which the file format lacks; it finds even a small change of a weight."""
     crc = 0
     for name in sorted(tensors):
         values = tensors[name].detach().contiguous().reshape(-1).view(torch.uint8).numpy()
-        crc = _native.crc32c(_from_text(name).numpy(), crc)
-        crc = _native.crc32c(values, crc)
+        crc = crc32c(_from_text(name).numpy(), crc)
+        crc = crc32c(values, crc)
     return crc
 
 

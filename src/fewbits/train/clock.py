@@ -1,4 +1,4 @@
-"""How long a step takes, and how long it stands still for communication."""
+"""Measures how long a step takes, and how long it waits for communication."""
 
 import time
 from collections.abc import Callable
@@ -10,8 +10,8 @@ from torch import Tensor, nn
 class StepClock:
     """Seconds of every step, and the seconds between its last gradient and the end of its backward.
 
-    In between there is nothing left to compute: DDP waits for what is still on its way. That holds
-    for plain DDP, for torch's hooks and for ours alike, so the same clock serves all of them.
+    In between nothing is left to compute, and DDP waits for messages. That holds for plain DDP, for
+    torch's hooks and for ours alike, so the same clock serves all of them.
     """
 
     def __init__(self, net: nn.Module) -> None:
@@ -23,21 +23,18 @@ class StepClock:
             register(self._gradient_ready)
 
     def start(self) -> None:
-        """A step begins."""
         self._start = self._last_gradient = time.perf_counter()
 
     def backward_done(self) -> None:
-        """The gradients are averaged."""
         self.blocked.append(time.perf_counter() - self._last_gradient)
 
     def standing(self, work: Callable[[], object]) -> None:
-        """Do `work`, for which the step stands still too."""
+        """Do `work` and count its time as waiting."""
         began = time.perf_counter()
         work()
         self.blocked[-1] += time.perf_counter() - began
 
     def stop(self) -> None:
-        """The step ends."""
         self.seconds.append(time.perf_counter() - self._start)
 
     def _gradient_ready(self, _parameter: Tensor) -> None:

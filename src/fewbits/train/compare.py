@@ -1,29 +1,28 @@
 """The whole job on one machine: a launch for each operator, then the comparison."""
 
-import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from fewbits.errors import PeerError, SpecError
-from fewbits.links.aggregator import Address, Aggregator, Setup
-from fewbits.train import launcher, results, table, verdict
+from fewbits.errors import PeerError
+from fewbits.switch.aggregator import AggregatorSetup, serving
+from fewbits.switch.job import SWITCH
+from fewbits.switch.protocol import Address
+from fewbits.train import launcher, results, verdict
 from fewbits.train.extras import check_installed
-from fewbits.train.progress import Progress
+from fewbits.train.progress import RunProgress
 from fewbits.train.references import is_reference
-from fewbits.train.settings import SWITCH, Settings
+from fewbits.train.settings import TrainSettings
 
-Document = dict[str, Any]
+ComparisonDocument = dict[str, Any]
 
 
-def run(settings: Settings) -> tuple[Document | None, PeerError | None]:
-    """The comparison of the runs that ended well, and what made a run fail, if one did.
+def run(settings: TrainSettings) -> tuple[ComparisonDocument | None, PeerError | None]:
+    """The comparison of the runs that ended well, and the error of a run that failed, if any.
 
-    After a failure no further run is started, but what is known is not thrown away.
+    After a failure no further run is started, but the results so far are kept.
     """
     check_installed("torch")
     ended: list[dict[str, Any]] = []
@@ -35,8 +34,8 @@ def run(settings: Settings) -> tuple[Document | None, PeerError | None]:
     return together(settings, ended), None
 
 
-def together(settings: Settings, ended: list[dict[str, Any]]) -> Document | None:
-    """The document of the `result` events of all runs, None without any."""
+def together(settings: TrainSettings, ended: list[dict[str, Any]]) -> ComparisonDocument | None:
+    """The document made from the `result` events of all runs; None if there are none."""
     if not ended:
         return None
     runs = [event["run"] for event in ended]
@@ -45,33 +44,8 @@ def together(settings: Settings, ended: list[dict[str, Any]]) -> Document | None
     return results.document(settings, about, runs)
 
 
-def publish(document: Document, report_path: str | None) -> str:
-    """The table, after writing the page and its numbers where they are asked for."""
-    text = table.render(document)
-    if report_path is None:
-        return text
-    numbers = Path(report_path).with_suffix(".json")
-    results.write(document, numbers)
-    # A program of its own: pages are made from result files, whoever wrote them.
-    command = [sys.executable, "-m", "fewbits.report", str(numbers), report_path]
-    made = subprocess.run(command, capture_output=True, text=True, check=False)
-    if made.returncode:
-        raise SpecError(made.stderr.strip() or "the report could not be made")
-    return f"{text}\n\nreport: {report_path}, numbers: {numbers}"
-
-
-def check_report(path: str | None) -> None:
-    """Refuse a report that could not be written, before the training and not after it."""
-    if path is None:
-        return
-    if not path.endswith(".html"):
-        raise SpecError(f"--report must name an .html file, got {path}")
-    if not Path(path).resolve().parent.is_dir():
-        raise SpecError(f"--report {path}: the folder does not exist")
-
-
-def _launch(settings: Settings, spec: str) -> dict[str, Any]:
-    progress = Progress(spec)
+def _launch(settings: TrainSettings, spec: str) -> dict[str, Any]:
+    progress = RunProgress(spec)
     try:
         with _aggregators(settings, spec) as own:
             command = [sys.executable, "-m", "fewbits.train", "--events", *own.arguments(spec)]
@@ -81,17 +55,11 @@ def _launch(settings: Settings, spec: str) -> dict[str, Any]:
 
 
 @contextmanager
-def _aggregators(settings: Settings, spec: str) -> Iterator[Settings]:
+def _aggregators(settings: TrainSettings, spec: str) -> Iterator[TrainSettings]:
     """The settings with an aggregator of this machine, if they need one and name none."""
-    needs = settings.scheme == SWITCH and settings.workers > 1 and not is_reference(spec)
+    needs = settings.collective == SWITCH and settings.workers > 1 and not is_reference(spec)
     if settings.aggregator or not needs:
         yield settings
         return
-    with Aggregator(Address("127.0.0.1", 0), Setup(settings.workers)) as own:
-        thread = threading.Thread(target=own.serve, name="fewbits-aggregator", daemon=True)
-        thread.start()
-        try:
-            yield replace(settings, aggregator=(str(own.address),))
-        finally:
-            own.stop()
-            thread.join()
+    with serving(AggregatorSetup(settings.workers), Address("127.0.0.1", 0)) as own:
+        yield replace(settings, aggregator=(str(own.address),))

@@ -1,4 +1,4 @@
-"""Training and test sets as plain arrays, and which rank takes which samples in which step."""
+"""Training and test sets as plain arrays, and the samples of each rank in each step."""
 
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -11,34 +11,32 @@ from fewbits.errors import SpecError
 from fewbits.train import formats
 from fewbits.train.extras import require
 
-Array = np.ndarray[Any, np.dtype[Any]]
+DataArray = np.ndarray[Any, np.dtype[Any]]
 CONTEXT = 64  # characters that the language model sees
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
-    """Samples and what to predict: a class each, or the next character at every place."""
+class LabelledSamples:
+    """Samples and their targets: a class each, or the next character at every place."""
 
-    inputs: Array
-    targets: Array
+    inputs: DataArray
+    targets: DataArray
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """What to learn from; images stay bytes and are scaled batch by batch to save memory."""
+    """A data set; images stay bytes and are scaled batch by batch to save memory."""
 
     name: str
-    train: Split
-    test: Split
+    train: LabelledSamples
+    test: LabelledSamples
     classes: int
 
     @property
     def is_text(self) -> bool:
-        """Whether samples are characters."""
         return self.train.inputs.ndim == 2
 
-    def batch(self, split: Split, chosen: Array) -> tuple[Array, Array]:
-        """The chosen samples, as the model wants them."""
+    def batch(self, split: LabelledSamples, chosen: DataArray) -> tuple[DataArray, DataArray]:
         inputs, targets = split.inputs[chosen], split.targets[chosen]
         if not self.is_text:
             # One scale for all images; the first layer learns the rest.
@@ -51,7 +49,6 @@ class Dataset:
 
 
 def load(data: str) -> Dataset:
-    """The data that `--data` names."""
     kind = formats.kind_of(data)
     if kind == "digits":
         return _digits()
@@ -62,21 +59,20 @@ def load(data: str) -> Dataset:
     return made
 
 
-def order(seed: int, epoch: int, count: int, batch_size: int) -> Array:
+def order(seed: int, epoch: int, count: int, batch_size: int) -> DataArray:
     """Indices of every step's global batch, one row a step; the same for any number of ranks.
 
-    What does not fill a batch is left out, other samples each epoch.
+    Samples that do not fill a batch are left out, different ones in each epoch.
     """
     steps = count // batch_size
     if steps == 0:
         raise SpecError(f"--batch-size {batch_size} is more than the {count} training samples")
-    shuffled: Array = np.random.default_rng([seed, epoch]).permutation(count)
+    shuffled: DataArray = np.random.default_rng([seed, epoch]).permutation(count)
     return shuffled[: steps * batch_size].reshape(steps, batch_size)
 
 
-def share(batch: Array, rank: int, ranks: int) -> Array:
-    """The part of a global batch that a rank takes."""
-    own: Array = batch.reshape(ranks, -1)[rank]
+def share(batch: DataArray, rank: int, ranks: int) -> DataArray:
+    own: DataArray = batch.reshape(ranks, -1)[rank]
     return own
 
 
@@ -90,7 +86,7 @@ def _digits() -> Dataset:
     return _of_images("digits", images, targets, is_test)
 
 
-def _digits_rows() -> Array:
+def _digits_rows() -> DataArray:
     """64 pixels and the class, from the package's file: importing it takes longer than an epoch."""
     found = find_spec("sklearn")
     if found is not None and found.origin is not None:
@@ -116,8 +112,8 @@ def _npz(folder: Path) -> Dataset:
     return _of_images("CIFAR-10 (JPEG copy)", images, labels.astype(np.int64), is_test)
 
 
-def _of_images(name: str, images: Array, targets: Array, is_test: Array) -> Dataset:
-    train, test = (Split(images[rows], targets[rows]) for rows in (~is_test, is_test))
+def _of_images(name: str, images: DataArray, targets: DataArray, is_test: DataArray) -> Dataset:
+    train, test = (LabelledSamples(images[rows], targets[rows]) for rows in (~is_test, is_test))
     return Dataset(name, train, test, classes=int(targets.max(initial=0)) + 1)
 
 
@@ -134,7 +130,7 @@ def of_text(text: str, name: str = "text") -> Dataset:
     return Dataset(name, train, test, classes=max(1, len(alphabet)))
 
 
-def _blocks(ids: Array) -> Split:
+def _blocks(ids: DataArray) -> LabelledSamples:
     count = max(0, len(ids) - 1) // CONTEXT
     used = ids[: count * CONTEXT + 1].astype(np.int64)
-    return Split(used[:-1].reshape(count, CONTEXT), used[1:].reshape(count, CONTEXT))
+    return LabelledSamples(used[:-1].reshape(count, CONTEXT), used[1:].reshape(count, CONTEXT))

@@ -1,4 +1,4 @@
-"""How gradients travel in a run: plain DDP, a hook of torch's or fewbits, behind one face."""
+"""One interface to the exchange of gradients: plain DDP, a hook of torch, or fewbits."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -11,13 +11,13 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_
 from torch.nn.parallel import DistributedDataParallel
 
 import fewbits.ddp
-from fewbits.exchange.report import Report
+from fewbits.session import Report
 from fewbits.train import references
-from fewbits.train.settings import Settings
+from fewbits.train.settings import TrainSettings
 
 
 class Counts(NamedTuple):
-    """What this rank has sent since the exchange began, and seconds spent."""
+    """Bytes that this rank has sent since the exchange began, and the seconds it took."""
 
     sent: float
     plain: float
@@ -27,14 +27,14 @@ class Counts(NamedTuple):
 
 
 def nothing() -> None:
-    """For an exchange that happens in the backward pass."""
+    """Do nothing: the exchange happens in the backward pass."""
 
 
 class Exchange(NamedTuple):
     """`counts` takes the number of steps done since the exchange began, `save` a folder.
 
-    `step` is called after each step of the optimizer, `sync` when all ranks must be equal. What a
-    hook of torch's remembers is not saved.
+    `step` is called after each step of the optimizer, `sync` when all ranks must be equal. The
+    memory of a hook of torch is not saved.
     """
 
     counts: Callable[[int], Counts]
@@ -45,8 +45,7 @@ class Exchange(NamedTuple):
 
 
 def wrapped(net: torch.nn.Module, spec: str) -> DistributedDataParallel:
-    """The model under DDP."""
-    # PowerSGD's chained collectives abort on gloo where there is more than one bucket.
+    # PowerSGD's chained collectives abort on gloo if there is more than one bucket.
     one_bucket = spec.startswith(references.POWERSGD)
     return DistributedDataParallel(net, bucket_cap_mb=4096 if one_bucket else None)
 
@@ -54,17 +53,17 @@ def wrapped(net: torch.nn.Module, spec: str) -> DistributedDataParallel:
 def attach(
     model: DistributedDataParallel,
     spec: str,
-    settings: Settings,
+    settings: TrainSettings,
     *,
     steps_done: int,
     memories: Path | None = None,
 ) -> Exchange:
-    """Switch on what `spec` names, in a run that has done so many steps and saved `memories`."""
+    """Attach the exchange that `spec` names to a run that resumes after `steps_done` steps."""
     if not references.is_reference(spec):
         return _ours(model, spec, settings, steps_done, memories)
     if spec == references.FP16:
         model.register_comm_hook(None, default_hooks.fp16_compress_hook)
-    elif spec != references.NONE:
+    elif spec != references.PLAIN_DDP:
         state = powerSGD_hook.PowerSGDState(
             None,
             matrix_approximation_rank=references.rank_of(spec),
@@ -84,7 +83,7 @@ def _reference(model: DistributedDataParallel, spec: str) -> Exchange:
     estimate = references.estimate(spec, shapes, workers)
 
     def counts(steps: int) -> Counts:
-        warm_up = 0 if spec in (references.NONE, references.FP16) else references.PLAIN_STEPS
+        warm_up = 0 if spec in (references.PLAIN_DDP, references.FP16) else references.PLAIN_STEPS
         uncompressed = min(steps, warm_up)
         sent = uncompressed * plain + (steps - uncompressed) * estimate.bytes_per_step
         about = _about("estimated", elements, estimate.compressed_elements)
@@ -96,7 +95,7 @@ def _reference(model: DistributedDataParallel, spec: str) -> Exchange:
 def _ours(
     model: DistributedDataParallel,
     spec: str,
-    settings: Settings,
+    settings: TrainSettings,
     steps_done: int,
     memories: Path | None,
 ) -> Exchange:
@@ -105,9 +104,9 @@ def _ours(
         compression = fewbits.ddp.attach(
             model,
             spec,
-            settings.master,
+            settings.downlink,
             feedback=settings.feedback,
-            scheme=settings.scheme,
+            collective=settings.collective,
             aggregators=settings.aggregator,
             seed=settings.seed,
             threads=settings.threads,
@@ -115,17 +114,16 @@ def _ours(
     warned = [str(warning.message) for warning in caught]
     # Rounding is keyed by the step: a resumed run draws what an uninterrupted one would draw.
     compression.step = steps_done
-    if compression.loop is not None and memories is not None:
+    if compression.feedback is not None and memories is not None:
         compression.load(memories)
 
-    save = compression.save if compression.loop is not None else None
+    save = compression.save if compression.feedback is not None else None
     return Exchange(lambda _: measured(compression.report(), warned), compression.close, save)
 
 
 def measured(report: Report, warned: Sequence[str]) -> Counts:
-    """What a report of ours has counted."""
     about = _about("measured", report.elements, report.compressed_elements)
-    about |= {"master": report.master, "scheme": report.scheme, "exact": dict(report.exact)}
+    about |= {"master": report.downlink, "scheme": report.collective, "exact": dict(report.exact)}
     about |= {"feedback": report.feedback, "memory_bytes": report.memory_bytes}
     about["warnings"] = list(warned)
     sent = report.payload_bytes + report.header_bytes

@@ -16,7 +16,7 @@ def require(module: str, extra: str = "torch", *, package: str | None = None) ->
 
 
 def check_installed(package: str, extra: str = "torch") -> None:
-    """Raise the same error without paying for the import."""
+    """Raise the same error as `require`, without importing the package."""
     if find_spec(package) is None:
         raise _missing(package, extra)
 

@@ -13,14 +13,14 @@ import numpy as np
 from fewbits.errors import SpecError
 from fewbits.train.extras import require
 
-Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+_Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 _DIGITS = "digits"
 _PIECE = 2**20  # bytes that are unpacked at once
 _LARGEST = 2**32  # bytes of one file once unpacked: a limit against a damaged header
 
 
 def kind_of(data: str) -> str:
-    """`digits`, `idx`, `npz` or `text`: what `--data` names, by the files in the folder."""
+    """The kind of data that `--data` names: `digits`, or by files `idx`, `npz` or `text`."""
     if data == _DIGITS:
         return _DIGITS
     folder = Path(data)
@@ -38,7 +38,7 @@ def kind_of(data: str) -> str:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The file's bytes, unpacked where its name ends in .gz."""
+    """The file's bytes, unpacked if its name ends in .gz."""
     if path.suffix != ".gz":
         return path.read_bytes()
     try:
@@ -49,7 +49,7 @@ def read_bytes(path: Path) -> bytes:
         raise SpecError(f"{path}: {error}") from error
 
 
-def read_idx(folder: Path, part: str) -> Bytes:
+def read_idx(folder: Path, part: str) -> _Bytes:
     """The one array of unsigned bytes in `part`, such as `train-images?idx3`."""
     path = next(iter(sorted(folder.glob(f"{part}-ubyte*"))), None)
     if path is None:
@@ -65,7 +65,7 @@ def read_idx(folder: Path, part: str) -> Bytes:
     return np.frombuffer(raw, np.uint8, offset=start).reshape(shape)
 
 
-def read_jpeg_npz(folder: Path) -> tuple[Bytes, Bytes, Any]:
+def read_jpeg_npz(folder: Path) -> tuple[_Bytes, _Bytes, Any]:
     """Images (n, 3, height, width), labels, and whether each belongs to the test set."""
     path = next(iter(sorted(folder.glob("*.npz"))))
     try:
@@ -84,8 +84,8 @@ def read_jpeg_npz(folder: Path) -> tuple[Bytes, Bytes, Any]:
     return np.ascontiguousarray(stacked.transpose(0, 3, 1, 2)), label, is_test.astype(bool)
 
 
-def _decoded(jpeg: bytes, path: Path) -> Bytes:
-    image = require("PIL.Image", "lab", package="pillow")
+def _decoded(jpeg: bytes, path: Path) -> _Bytes:
+    image = require("PIL.Image", package="pillow")
     try:
         return np.asarray(image.open(io.BytesIO(jpeg)).convert("RGB"))
     except OSError as error:
@@ -93,7 +93,6 @@ def _decoded(jpeg: bytes, path: Path) -> Bytes:
 
 
 def read_text(folder: Path) -> str:
-    """The text in input.txt or input.txt.gz."""
     path = next(iter(sorted(folder.glob("input.txt*"))))
     try:
         return read_bytes(path).decode()

@@ -1,4 +1,4 @@
-"""What happened in a run, as plain numbers that a checkpoint can hold."""
+"""The history of a run as plain numbers that a checkpoint can hold."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -34,7 +34,6 @@ class History:
 
     @classmethod
     def from_json(cls, text: str) -> "History":
-        """The history that `to_json` wrote."""
         made = json.loads(text)
         made["epochs"] = [Epoch(**epoch) for epoch in made["epochs"]]
         return cls(**made)

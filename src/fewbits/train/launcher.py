@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from fewbits.errors import PeerError, SpecError
+from fewbits.exits import BAD_INPUT
 
-BAD_INPUT = 2
 _POLL = 0.05  # seconds between two looks at the ranks
 _LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
 
@@ -25,14 +25,14 @@ Event = dict[str, Any]
 def launch(command: Sequence[str], workers: int, on_event: Callable[[Event], None]) -> Event:
     """Run `command` as every rank and return rank 0's `result` event.
 
-    `SpecError` where a rank refuses its input, `PeerError` with the failing rank's last line
-    where it fails otherwise. No process outlives the call.
+    Raises `SpecError` if a rank refuses its input, and `PeerError` with the failing rank's last
+    line if it fails otherwise. No process outlives the call.
     """
     with tempfile.TemporaryDirectory(prefix="fewbits-train-") as folder:
         ranks: list[Rank] = []
         try:
             port = _free_port()
-            # One by one, so that what has started is ended if the next cannot start.
+            # One by one, so that those that have started are ended if the next cannot start.
             for rank in range(workers):
                 ranks.append(Rank(command, rank, workers, port, Path(folder)))  # noqa: PERF401
             return _follow(ranks, on_event)
@@ -61,16 +61,13 @@ class Rank:
             )
 
     def failed(self) -> bool:
-        """Whether the process has ended, and not well."""
         return self.process.poll() not in (None, 0)
 
     def was_killed(self) -> bool:
-        """Whether a signal ended the process."""
         code = self.process.poll()
         return code is not None and code < 0
 
     def failure(self) -> Exception:
-        """What to raise for a process that has failed."""
         code = self.process.wait()
         lines = self._errors.read_text(errors="replace").split("\n")
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
@@ -83,7 +80,7 @@ class Rank:
         return PeerError(f"rank {self.rank} failed: {last or 'no message'}")
 
     def end(self) -> None:
-        """Kill what still runs and free the pipes."""
+        """Kill the process if it still runs, and close the pipes."""
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()

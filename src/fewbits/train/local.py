@@ -1,4 +1,4 @@
-"""Local steps in a run: each rank's own model and optimizer, equal again when a round ends."""
+"""Runs with local steps: ranks train alone, and their models are equal again after a round."""
 
 import warnings
 from pathlib import Path
@@ -10,27 +10,27 @@ from torch.optim import Optimizer
 import fewbits.localsgd
 from fewbits.train import checkpoint, references
 from fewbits.train.exchange import Exchange, measured
-from fewbits.train.settings import Settings
+from fewbits.train.settings import TrainSettings
 
 
 def attach(
-    net: nn.Module, optimizer: Optimizer, spec: str, settings: Settings, saved: Path | None
+    net: nn.Module, optimizer: Optimizer, spec: str, settings: TrainSettings, saved: Path | None
 ) -> Exchange:
-    """Rounds with the operator that `spec` names; `none` sends floats as they are.
+    """Rounds with the operator that `spec` names; `none` sends floats unchanged.
 
-    Goes on from what all ranks have `saved`, if they have.
+    If all ranks have `saved` a state, the rounds continue from it.
     """
     assert settings.local_steps is not None
     with warnings.catch_warnings(record=True) as caught:  # they belong beside the figures
         warnings.simplefilter("always")
         rounds = fewbits.localsgd.attach(
             net,
-            "identity" if spec == references.NONE else spec,
-            None if spec == references.NONE else settings.master,
+            "identity" if spec == references.PLAIN_DDP else spec,
+            None if spec == references.PLAIN_DDP else settings.downlink,
             local_steps=settings.local_steps,
             outer=settings.outer or "sgd",
-            feedback=None if spec == references.NONE else settings.feedback,
-            scheme=settings.scheme,
+            feedback=None if spec == references.PLAIN_DDP else settings.feedback,
+            collective=settings.collective,
             seed=settings.seed,
             threads=settings.threads,
         )

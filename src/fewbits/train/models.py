@@ -1,4 +1,4 @@
-"""Three small models of well-known kinds, without buffers or dropout: parameters are all."""
+"""Three small models of well-known kinds, without buffers and dropout."""
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +11,6 @@ _HEADS = 4
 
 
 def build(model: str, dataset: Dataset) -> nn.Module:
-    """A fresh model for the data; its parameters follow from torch's seed."""
     if model == "gpt":
         return Gpt(dataset.classes)
     channels, side = dataset.train.inputs.shape[1:3]
@@ -21,7 +20,7 @@ def build(model: str, dataset: Dataset) -> nn.Module:
 class Cnn(nn.Sequential):
     """Three convolutions of 64 channels and a hidden layer of 256.
 
-    Nearly all elements are in large matrices, which are what compression is for.
+    Nearly all elements are in large matrices, which compression is made for.
     """
 
     def __init__(self, channels: int, side: int, classes: int) -> None:
@@ -40,8 +39,8 @@ class Cnn(nn.Sequential):
 class ResNet(nn.Sequential):
     """Twenty layers as in ResNet-20 (He et al., 2016), twice as wide at half the resolution.
 
-    The same work, four times the parameters. Group norm in place of batch norm: statistics of
-    a worker's share of the batch would make results depend on the number of workers.
+    It has the same work and four times the parameters. Group norm replaces batch norm, because
+    statistics of a worker's share of the batch would make results depend on the number of workers.
     """
 
     def __init__(self, channels: int, side: int, classes: int) -> None:
@@ -49,13 +48,13 @@ class ResNet(nn.Sequential):
         if side > 16:
             stem.append(nn.MaxPool2d(2))
         widths = [32, 32, 32, 64, 64, 64, 128, 128, 128]
-        blocks = [Block(a, b) for a, b in zip([32, *widths], widths, strict=False)]
+        blocks = [ResidualBlock(a, b) for a, b in zip([32, *widths], widths, strict=False)]
         head = (nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, classes))
         super().__init__(nn.Sequential(*stem), *blocks, *head)
 
 
-class Block(nn.Module):
-    """Two convolutions beside a shortcut; halves the resolution where the width grows."""
+class ResidualBlock(nn.Module):
+    """Two convolutions beside a shortcut; halves the resolution if the width grows."""
 
     def __init__(self, inside: int, outside: int) -> None:
         super().__init__()
@@ -93,7 +92,7 @@ class Gpt(nn.Module):
 
 
 class Layer(nn.Module):
-    """Attention, then two linear layers, each added to what came in."""
+    """Attention, then two linear layers, each added to its input."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,12 +1,13 @@
-"""How far a run is, on stderr: a line that changes on a terminal, elsewhere a line an epoch."""
+"""Shows the progress of a run on stderr: one changing line on a terminal, else one per epoch."""
 
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 
-class Progress:
-    """The words on one run."""
+class RunProgress:
+    """The progress of one run."""
 
     def __init__(self, operator: str) -> None:
         self.operator = operator
@@ -15,7 +16,6 @@ class Progress:
         self._say("starting")
 
     def show(self, event: dict[str, Any]) -> None:
-        """Take an event of rank 0's."""
         if event["event"] == "epoch":
             right = f"accuracy {100 * event['accuracy']:.1f} %"
             self._say(f"epoch {event['epoch']}/{event['epochs']}, {right}")
@@ -24,13 +24,32 @@ class Progress:
             self._say(f"epoch {event['epoch']}/{event['epochs']}, {done}")
 
     def close(self) -> None:
-        """Leave the line as it is, so that the next word starts on its own."""
+        """End the line, so that the next output starts on a new one."""
         if self._live:
             _write("\n")
 
     def _say(self, text: str) -> None:
         line = f"{self.operator}: {text}, {time.monotonic() - self._began:.0f} s"
         _write(f"\r\x1b[K{line}" if self._live else line + "\n")
+
+
+class RunsProgress:
+    """The progress of several runs of one process, one after the other."""
+
+    def __init__(self, operators: Sequence[str]) -> None:
+        self._left = list(operators)
+        self._progress: RunProgress | None = None
+
+    def show(self, event: dict[str, Any]) -> None:
+        """Show an event; a result ends a run."""
+        if event["event"] == "result":
+            if self._progress is not None:
+                self._progress.close()
+            self._progress = None
+            return
+        if self._progress is None:
+            self._progress = RunProgress(self._left.pop(0))
+        self._progress.show(event)
 
 
 def _write(text: str) -> None:

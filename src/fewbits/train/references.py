@@ -1,4 +1,4 @@
-"""What fewbits is compared with: plain DDP and torch's own communication hooks.
+"""The references that fewbits is compared with: plain DDP and torch's own communication hooks.
 
 They do not count their bytes, so the numbers here come from formulas: an all-reduce over a ring of
 $n$ ranks sends $2 (n-1) / n$ times the buffer from every rank.
@@ -10,7 +10,7 @@ from math import prod
 
 from fewbits.errors import SpecError
 
-NONE = "none"
+PLAIN_DDP = "none"
 FP16 = "fp16-hook"
 POWERSGD = "powersgd"
 PLAIN_STEPS = 2  # PowerSGD starts after them: DDP arranges its buckets anew in the first step
@@ -32,11 +32,10 @@ def is_reference(spec: str) -> bool:
     if name == POWERSGD:
         rank_of(spec)
         return True
-    return spec in (NONE, FP16)
+    return spec in (PLAIN_DDP, FP16)
 
 
 def rank_of(spec: str) -> int:
-    """The rank in `powersgd:rank=4`."""
     _, colon, text = spec.partition(":")
     if not colon:
         return 4
@@ -47,15 +46,15 @@ def rank_of(spec: str) -> int:
 
 
 def plain_bytes(elements: int, workers: int) -> float:
-    """What an fp32 all-reduce sends from every rank."""
+    """Bytes that every rank sends in an fp32 all-reduce."""
     return 4.0 * elements * 2 * (workers - 1) / workers
 
 
 def estimate(spec: str, shapes: Shapes, workers: int) -> Estimate:
-    """What a reference sends in a step, warm-up steps aside."""
+    """Bytes that a reference sends in a step after its warm-up."""
     elements = sum(prod(shape) for shape in shapes)
     plain = plain_bytes(elements, workers)
-    if spec == NONE:
+    if spec == PLAIN_DDP:
         return Estimate(plain, 0)
     if spec == FP16:
         return Estimate(plain / 2, elements)
@@ -66,7 +65,7 @@ def estimate(spec: str, shapes: Shapes, workers: int) -> Estimate:
 
 
 def _factors(shape: tuple[int, ...], rank: int) -> int | None:
-    """Elements of the two factors, `None` where PowerSGD sends the tensor as it is."""
+    """Elements of the two factors; `None` if PowerSGD sends the tensor uncompressed."""
     rows, columns = shape[0], prod(shape[1:])
     rank = min(rows, columns, rank)
     sent = (rows + columns) * rank

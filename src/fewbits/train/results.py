@@ -1,4 +1,4 @@
-"""From a run's history to the figures that are compared, as plain JSON values."""
+"""Computes the figures that are compared from a run's history, as plain JSON values."""
 
 import json
 import math
@@ -13,17 +13,17 @@ from statistics import fmean, median
 from typing import Any
 
 from fewbits.train.history import History
-from fewbits.train.settings import Settings
+from fewbits.train.settings import TrainSettings
 
-FORMAT = "fewbits-train"
-VERSION = 1
+RESULT_FORMAT = "fewbits-train"
+RESULT_VERSION = 1
 _POINTS = 60  # of a curve: as many as a figure can show
 
-Result = dict[str, Any]
+_Result = dict[str, Any]
 
 
-def of_run(history: History, counted: Mapping[str, Any]) -> Result:
-    """One run; `counted` is what the exchange and the model add. Bytes: the busiest rank's."""
+def of_run(history: History, counted: Mapping[str, Any]) -> _Result:
+    """One run; `counted` comes from the exchange and the model. Bytes are the busiest rank's."""
     steps, last = len(history.losses), history.epochs[-1]
     return {
         **counted,
@@ -48,13 +48,13 @@ def of_run(history: History, counted: Mapping[str, Any]) -> Result:
     }
 
 
-def document(settings: Settings, about: Mapping[str, Any], runs: Sequence[Result]) -> Result:
-    """The whole comparison, with what it takes to repeat it."""
+def document(settings: TrainSettings, about: Mapping[str, Any], runs: Sequence[_Result]) -> _Result:
+    """The whole comparison, with the settings to repeat it."""
     return {
-        "format": FORMAT,
-        "version": VERSION,
+        "format": RESULT_FORMAT,
+        "version": RESULT_VERSION,
         "command": shlex.join(["fewbits", "train", *settings.arguments()]),
-        "settings": asdict(settings),
+        "settings": _settings(settings),
         **about,
         "versions": {
             "python": platform.python_version(),
@@ -69,35 +69,35 @@ def document(settings: Settings, about: Mapping[str, Any], runs: Sequence[Result
     }
 
 
-def write(document: Result, path: Path) -> None:
-    """The document as a file: all of it or nothing."""
+def _settings(settings: TrainSettings) -> _Result:
+    """The settings under the names that version 1 of the format has."""
+    names = {"downlink": "master", "collective": "scheme"}
+    return {names.get(name, name): value for name, value in asdict(settings).items()}
+
+
+def write(document: _Result, path: Path) -> None:
     unfinished = path.with_name(path.name + ".tmp")
     unfinished.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
     unfinished.replace(path)
 
 
 def finite(value: float) -> float | None:
-    """The value, or None for what JSON cannot hold: a run that diverged."""
+    """The value, or None if JSON cannot hold it because the run diverged."""
     return value if math.isfinite(value) else None
 
 
 def _split(history: History, *, local: bool) -> dict[str, float]:
-    """A typical step, and its parts, which add up to it.
+    """A typical step and its parts, which add up to it.
 
-    Medians, for another program on the machine disturbs some steps badly; means where only some
-    steps exchange. The time that a step stands still is shared out between codec and wire as their
-    busy seconds are.
+    These are medians, because other programs on the machine disturb some steps badly, and means if
+    only some steps exchange. The time that a step waits is divided between codec and wire in the
+    ratio of their busy seconds.
     """
     last, typical = history.epochs[-1], fmean if local else median
     total, blocked = 1e3 * typical(history.seconds), 1e3 * typical(history.blocked)
     busy = last.codec_seconds + last.wire_seconds
     codec = blocked * last.codec_seconds / busy if busy else 0.0
-    return {
-        "total": total,
-        "compute": total - blocked,
-        "codec": codec,
-        "wire": blocked - codec,
-    }
+    return {"total": total, "compute": total - blocked, "codec": codec, "wire": blocked - codec}
 
 
 def _curve(history: History) -> list[dict[str, float | None]]:

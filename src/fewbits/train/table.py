@@ -7,9 +7,8 @@ _TITLES = ("operator", "accuracy", "loss", "MB sent", "× smaller", "step ms", "
 
 
 def render(document: dict[str, Any]) -> str:
-    """What `fewbits train` prints at its end."""
     runs = document["runs"]
-    rows = [_TITLES, *(_row(run) for run in runs)]
+    rows = [_TITLES, *(cells(run) for run in runs)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows
@@ -21,17 +20,21 @@ def render(document: dict[str, Any]) -> str:
 
 
 def headline(document: dict[str, Any]) -> str:
-    """What was trained, in one line."""
     s = document["settings"]
     alone = f", {s['local_steps']} local steps, outer {s['outer']}" if s.get("local_steps") else ""
+    return f"{trained(document)}, seed {s['seed']}{alone}"
+
+
+def trained(document: dict[str, Any]) -> str:
+    """What was trained, on how many workers, for how long."""
+    s = document["settings"]
     return (
         f"{document['data']}, {s['model']} of {document['parameters']:,} parameters, "
-        f"{s['workers']} workers, epochs: {s['epochs']}, batch {s['batch_size']} in all, "
-        f"seed {s['seed']}{alone}"
+        f"{s['workers']} workers, epochs: {s['epochs']}, batch {s['batch_size']} in all"
     )
 
 
-def _row(run: dict[str, Any]) -> tuple[str, ...]:
+def cells(run: dict[str, Any]) -> tuple[str, ...]:
     ms = run["step_ms"]
     mark = "~" if run["bytes_kind"] == "estimated" else ""
     return (

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from fewbits.train import checkpoint, data, exchange, local, models
 from fewbits.train.clock import StepClock
 from fewbits.train.history import Epoch, History
-from fewbits.train.settings import Settings
+from fewbits.train.settings import TrainSettings
 
 Emit = Callable[[dict[str, Any]], None]
 _TELL_EVERY = 0.2  # seconds between two words on progress
@@ -24,7 +24,9 @@ _TEST_BATCH = 500
 class Trial:
     """The state of a run, from its first epoch or from a checkpoint."""
 
-    def __init__(self, settings: Settings, spec: str, dataset: data.Dataset, emit: Emit) -> None:
+    def __init__(
+        self, settings: TrainSettings, spec: str, dataset: data.Dataset, emit: Emit
+    ) -> None:
         self.settings, self.spec, self.dataset, self.emit = settings, spec, dataset, emit
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
         torch.manual_seed(settings.seed)
@@ -36,7 +38,6 @@ class Trial:
         self.model, self.exchange = self._connected()
 
     def run(self) -> None:
-        """All epochs that are left."""
         for epoch in range(len(self.history.epochs), self.settings.epochs):
             self._train(epoch)
             self.exchange.sync()
@@ -52,7 +53,6 @@ class Trial:
         return state.hexdigest()
 
     def replicas_agree(self) -> bool:
-        """Whether all ranks hold the same parameters, bit for bit."""
         mine = torch.tensor([int(self.digest()[:15], 16)])
         low, high = mine.clone(), mine.clone()
         dist.all_reduce(low, dist.ReduceOp.MIN)
@@ -60,11 +60,9 @@ class Trial:
         return bool(low == high)
 
     def close(self) -> None:
-        """End the exchange."""
         self.exchange.close()
 
     def _connected(self) -> tuple[nn.Module, exchange.Exchange]:
-        """What computes, and what the ranks exchange."""
         settings, spec, memories = self.settings, self.spec, self._memories()
         if settings.local_steps is not None:
             return self.net, local.attach(self.net, self.optimizer, spec, settings, memories)
@@ -80,12 +78,12 @@ class Trial:
         return checkpoint.restore(tensors, self.net, self.optimizer, common)
 
     def _memories(self) -> Path | None:
-        """Where all ranks keep what belongs to the checkpoint of this step; None at the start."""
+        """The folder of all ranks' memories for the checkpoint of this step; None at the start."""
         folder, steps = self.settings.folder(self.spec), len(self.history.losses)
         return folder / f"memories-{steps}" if folder and steps else None
 
     def _save(self) -> None:
-        """All ranks' memories, then rank 0's checkpoint, which makes them count."""
+        """Save all ranks' memories, then rank 0's checkpoint, which refers to them."""
         folder, memories = self.settings.folder(self.spec), self._memories()
         if folder is None or memories is None:
             return
@@ -115,7 +113,7 @@ class Trial:
         self.history.seconds += self.clock.seconds[before:]
         self.history.blocked += self.clock.blocked[before:]
 
-    def _step(self, chosen: data.Array) -> float:
+    def _step(self, chosen: data.DataArray) -> float:
         self.clock.start()
         inputs, targets = self._tensors(self.dataset.train, chosen)
         self.optimizer.zero_grad(set_to_none=True)
@@ -129,7 +127,6 @@ class Trial:
 
     @torch.no_grad()
     def _test(self) -> tuple[float, float]:
-        """Loss and accuracy on the test set, every rank on its share of it."""
         sums = torch.zeros(3, dtype=torch.float64)
         for chosen in self._test_share():
             inputs, targets = self._tensors(self.dataset.test, chosen)
@@ -141,17 +138,19 @@ class Trial:
         loss_sum, right_sum, total = sums.tolist()
         return loss_sum / total, right_sum / total
 
-    def _test_share(self) -> Iterator[data.Array]:
+    def _test_share(self) -> Iterator[data.DataArray]:
         own = np.arange(self.rank, len(self.dataset.test.inputs), self.ranks)
         for start in range(0, len(own), _TEST_BATCH):
             yield own[start : start + _TEST_BATCH]
 
-    def _tensors(self, split: data.Split, chosen: data.Array) -> tuple[Tensor, Tensor]:
+    def _tensors(
+        self, split: data.LabelledSamples, chosen: data.DataArray
+    ) -> tuple[Tensor, Tensor]:
         inputs, targets = self.dataset.batch(split, chosen)
         return torch.from_numpy(inputs), torch.from_numpy(targets)
 
     def _record(self, test_loss: float, accuracy: float) -> None:
-        """Close the epoch; the busiest rank's bytes and seconds count, for all wait for it."""
+        """Close the epoch with the busiest rank's bytes and seconds, because all wait for it."""
         counts = self.exchange.counts(len(self.clock.seconds))
         done = self.history.epochs
         own = [counts.sent, counts.plain, counts.codec_seconds, counts.wire_seconds]
@@ -177,7 +176,7 @@ def _totals(history: History) -> Tensor:
     return torch.tensor(known, dtype=torch.float64)
 
 
-def _optimizer(net: nn.Module, settings: Settings) -> torch.optim.Optimizer:
+def _optimizer(net: nn.Module, settings: TrainSettings) -> torch.optim.Optimizer:
     """SGD with momentum; for the language model, which hardly learns with it, AdamW."""
     if settings.model == "gpt":
         return torch.optim.AdamW(net.parameters(), settings.lr, betas=(settings.momentum, 0.95))

@@ -1,16 +1,17 @@
-"""One plain sentence on whether an operator helped, computed from what was measured."""
+"""One sentence on whether an operator helped, computed from the measurements."""
 
 import math
 from collections.abc import Sequence
 from typing import Any
 
-BASELINE = "none"
+from fewbits.train.references import PLAIN_DDP
+
 _DRIFT = 0.1  # of the time for computing that is no cause for doubt
 
 
 def add_verdicts(runs: Sequence[dict[str, Any]], test_samples: int) -> None:
-    """Write every run's verdict into it, against the run without compression."""
-    baseline = next((run for run in runs if run["operator"] == BASELINE), None)
+    """Add a verdict to every run, against the run without compression."""
+    baseline = next((run for run in runs if run["operator"] == PLAIN_DDP), None)
     for run in runs:
         run["gain_below_gbit"] = None
         if baseline is None:
@@ -28,10 +29,10 @@ def add_verdicts(runs: Sequence[dict[str, Any]], test_samples: int) -> None:
 def gain_below(run: dict[str, Any], baseline: dict[str, Any]) -> float:
     """The link speed in Gbit/s below which the saved bytes outweigh the added time.
 
-    0 where that is never, infinity where it is always.
+    It is 0 if that never happens and infinity if it always does.
 
-    The added time is what a step stands still longer on this link, or the codec's seconds where
-    they are more: a codec that hides behind computation here need not do so elsewhere.
+    The added time is the additional waiting of a step on this link, or the codec's seconds if they
+    are more: a codec that overlaps with computing here need not do so elsewhere.
     """
     saved = baseline["bytes_per_step"] - run["bytes_per_step"]
     if saved <= 0:
@@ -74,7 +75,7 @@ def _time(run: dict[str, Any], baseline: dict[str, Any], below: float) -> str:
 
 
 def _disturbance(run: dict[str, Any], baseline: dict[str, Any]) -> str:
-    """A warning where computing, which is the same work in both runs, took another time."""
+    """A warning if computing, the same work in both runs, took another time."""
     change = run["step_ms"]["compute"] / baseline["step_ms"]["compute"] - 1
     if abs(change) <= _DRIFT:
         return ""

@@ -1,4 +1,4 @@
-"""What a rank does: joins the group, then one run after the other."""
+"""The work of a rank: it joins the group and does one run after the other."""
 
 import os
 import threading
@@ -9,14 +9,14 @@ import torch.distributed as dist
 
 from fewbits.train import results
 from fewbits.train.data import Dataset
-from fewbits.train.settings import Settings
+from fewbits.train.settings import TrainSettings
 from fewbits.train.trial import Emit, Trial
 
 _TIMEOUT = timedelta(seconds=120)
 
 
-def work(settings: Settings, dataset: Dataset, emit: Emit) -> list[dict[str, Any]]:
-    """All runs of the settings; the `result` events, which rank 0 also emits."""
+def work(settings: TrainSettings, dataset: Dataset, emit: Emit) -> list[dict[str, Any]]:
+    """Do all runs of the settings and return the `result` events, which rank 0 also emits."""
     dist.init_process_group("gloo", timeout=_TIMEOUT)
     ended = []
     for spec in settings.operators:
@@ -33,7 +33,7 @@ def work(settings: Settings, dataset: Dataset, emit: Emit) -> list[dict[str, Any
 
 
 def end_with_parent() -> None:
-    """End this process when stdin closes, that is when whoever started it has gone."""
+    """End this process when stdin closes, because the process that started it has gone."""
 
     def watch() -> None:
         # Not sys.stdin: its lock, held by this thread, would abort the interpreter's shutdown.

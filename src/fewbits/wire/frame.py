@@ -1,7 +1,7 @@
 """One self-describing message: header, sections, checksum. `docs/format.md` explains every byte.
 
-Writing is here; reading is native (`native/frame.cpp`), so that one parser faces hostile bytes and
-the fuzzers. A frame fills its buffer exactly.
+This module writes frames. Native code (`native/frame.cpp`) reads them, so that there is one parser
+to fuzz and to trust with hostile bytes. A frame fills its buffer exactly.
 """
 
 import math
@@ -12,17 +12,18 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from fewbits import _native
+from fewbits import backend
+from fewbits.backend import library
+from fewbits.backend.buffers import Buffer
+from fewbits.backend.library import MAX_DIMENSIONS, MAX_STAGES
 from fewbits.errors import DecodeError, LimitError, VersionError
-from fewbits.kernels import native
-from fewbits.kernels.formats import BY_CODE, Format
+from fewbits.reference.formats import BY_CODE, Format
 
-Buffer = npt.NDArray[np.uint8]
+_Bytes = npt.NDArray[np.uint8]
 
 MAGIC = b"fewb"
 VERSION = 1
 CHECKSUM_SIZE = 4
-MAX_DIMENSIONS = _native.MAX_DIMENSIONS
 _NONFINITE = 0x04
 
 
@@ -54,7 +55,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class StageRecord:
     """An operator's code and parameters."""
 
     code: int
@@ -63,17 +64,16 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """All that a frame says about its sections before they begin."""
+    """A frame's header: everything before its sections."""
 
     format: Format
     shape: tuple[int, ...]
-    stages: tuple[Stage, ...]
+    stages: tuple[StageRecord, ...]
     lengths: tuple[int, ...]
     nonfinite: bool = False
 
     @property
     def elements(self) -> int:
-        """The number of values in the vector."""
         return math.prod(self.shape)
 
     def encode(self) -> bytes:
@@ -94,28 +94,41 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A frame whose structure and checksum are right: header and views of its sections."""
+    """A frame with a valid structure: its header and views of its sections."""
 
     header: Header
-    sections: tuple[Buffer, ...]
+    sections: tuple[_Bytes, ...]
+    data: _Bytes
+    crc: int
+
+    def verify(self, threads: int = 1) -> None:
+        """Raise `DecodeError` unless the checksum is that of the bytes."""
+        data = Buffer.of(self.data)
+        crc = backend.of(data).crc32c(data[:-CHECKSUM_SIZE], threads=threads)
+        if crc != self.crc:
+            raise DecodeError(
+                f"checksum is {crc:08x}, the frame says {self.crc:08x}: the bytes were damaged"
+            )
 
 
-def seal(frame: Buffer, threads: int = 1) -> None:
+def seal(frame: _Bytes, threads: int = 1) -> None:
     """Write the checksum of everything before it into the last four bytes."""
-    crc = native.crc32c(frame[:-CHECKSUM_SIZE], threads)
-    frame[-CHECKSUM_SIZE:] = np.frombuffer(crc.to_bytes(CHECKSUM_SIZE, "little"), np.uint8)
+    message = Buffer.of(frame)
+    backend.of(message).seal(message, threads=threads)
 
 
-def parse(data: Buffer, max_elements: int, threads: int = 1) -> Parsed:
-    """Read a frame that fills `data` exactly; allocates nothing but the header."""
-    status, raw, detail = _native.frame_parse(data, max_elements)
-    if status != _native.OK:
+def parse(data: _Bytes, max_elements: int, threads: int = 1) -> Parsed:
+    """Read a frame that fills `data` exactly and verify it; allocates nothing but the header."""
+    parsed = read(data, max_elements)
+    parsed.verify(threads)
+    return parsed
+
+
+def read(data: _Bytes, max_elements: int) -> Parsed:
+    """Read the header of a frame that fills `data` exactly, without checking the checksum."""
+    status, raw, detail = library.frame_parse(data, max_elements)
+    if status != library.OK:
         raise _refusal(status, detail)
-    crc = native.crc32c(data[:-CHECKSUM_SIZE], threads)
-    if crc != raw.crc:
-        raise DecodeError(
-            f"checksum is {crc:08x}, the frame says {raw.crc:08x}: the bytes were damaged"
-        )
     lengths = tuple(raw.lengths[: raw.sections])
     header = Header(
         format=BY_CODE[raw.dtype],
@@ -126,21 +139,21 @@ def parse(data: Buffer, max_elements: int, threads: int = 1) -> Parsed:
     )
     starts = raw.offsets[: raw.sections]
     sections = tuple(data[at : at + length] for at, length in zip(starts, lengths, strict=True))
-    return Parsed(header, sections)
+    return Parsed(header, sections, data, raw.crc)
 
 
 def _word_width(largest: int) -> int:
     return next(width for width in (1, 2, 4, 8) if largest < 1 << (8 * width))
 
 
-def _stages(raw: _native.Frame) -> tuple[Stage, ...]:
+def _stages(raw: library.Frame) -> tuple[StageRecord, ...]:
     parameters: list[list[Parameter]] = [[] for _ in range(raw.stages)]
     for entry in raw.parameter[: raw.parameters]:
         kind = ParameterType(entry.type)
         (value,) = _STRUCT[kind].unpack_from(bytes(entry.value))
         parameters[entry.stage].append(Parameter(entry.number, kind, value))
     return tuple(
-        Stage(code, tuple(own))
+        StageRecord(code, tuple(own))
         for code, own in zip(raw.codes[: raw.stages], parameters, strict=True)
     )
 
@@ -151,8 +164,8 @@ _MESSAGES = {
     23: "reserved flags are set: {0:#04x}",
     24: "unknown dtype {0}",
     25: f"{{0}} dimensions, at most {MAX_DIMENSIONS} are allowed",
-    26: f"{{0}} stages, 1 to {_native.MAX_STAGES} are allowed",
-    27: f"{{0}} sections, at most {_native.MAX_SECTIONS} are allowed",
+    26: f"{{0}} stages, 1 to {MAX_STAGES} are allowed",
+    27: f"{{0}} sections, at most {library.MAX_SECTIONS} are allowed",
     28: "parameter {1} of stage {0} has a bad type, order or value",
     29: "words of {0} bytes where {1} suffice: not the canonical header",
     31: "the header declares {0} bytes, {1} given",

@@ -114,11 +114,18 @@ inline size_t packed_size(size_t count, int width) {
     return (count * static_cast<size_t>(width) + 7) / 8;
 }
 
-// `call` once with each table of kernels; the same table twice on a machine that has only one.
+constexpr int kPortable = 0; // the portable table's number
+// The table that the core has picked at load, which is compared with the portable one. FEWBITS_SIMD
+// names another.
+inline const int kPicked = fewbits_simd();
+
+inline void use_table(int simd) { REQUIRE(fewbits_use_simd(simd) == FEWBITS_OK); }
+
+// `call(0)` with the portable table, `call(1)` with the one that was picked.
 template <class Call> void with_each_table(Call call) {
-    REQUIRE(fewbits_use_simd(FEWBITS_SIMD_SCALAR) == FEWBITS_OK);
+    use_table(kPortable);
     call(0);
-    fewbits_use_simd(FEWBITS_SIMD_AVX2);
+    use_table(kPicked);
     call(1);
 }
 

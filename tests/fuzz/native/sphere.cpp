@@ -73,7 +73,7 @@ std::vector<int32_t> defined(const Case &c) {
     return found;
 }
 
-// A block with a cap, and its integers as src/fewbits/kernels/spherical.py makes them.
+// A block with a cap, and its integers as src/fewbits/reference/spherical.py makes them.
 void add_block(Case &c, Input &input, double least) {
     const uint8_t kind = input.byte();
     double norm = 0;

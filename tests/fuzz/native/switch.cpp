@@ -3,8 +3,8 @@
 // lies inside its memory.
 #include <vector>
 
-#include "fewbits_switch.h"
 #include "harness.h"
+#include "switch/fewbits_switch.h"
 
 using namespace fuzz;
 

@@ -49,6 +49,36 @@ float expected_value(const Case &c, size_t i) {
     return code > s ? -value : value;
 }
 
+// The same bytes as a row of a table.
+void check_row(const Case &c, bool add, int status, const std::vector<float> &values,
+               const fewbits_tally &tally) {
+    const ConstBytes bytes = {reinterpret_cast<const uint8_t *>(c.scales.data()),
+                              4 * c.scales.size()};
+    const Buffer scales(bytes, 3);
+    std::vector<float> own(c.count, 0.75f);
+    fewbits_unit unit{};
+    unit.kind = FEWBITS_DITHERING;
+    unit.dtype = FEWBITS_FLOAT32;
+    unit.option = static_cast<uint8_t>(FEWBITS_NORM_2 + (c.how.natural != 0 ? FEWBITS_POWERS : 0));
+    unit.levels = static_cast<uint16_t>(c.how.levels);
+    unit.block = c.how.block;
+    unit.values = own.data();
+    unit.count = c.count;
+    unit.sections[0] = scales.data();
+    unit.sections[1] = c.packed.data();
+    unit.sizes[0] = scales.size();
+    unit.sizes[1] = c.packed.size();
+    REQUIRE(run(add ? fewbits_accumulate : fewbits_decode, unit) == status);
+    if (status == FEWBITS_OK) {
+        REQUIRE(equal(unit.tally, tally));
+        REQUIRE(c.count == 0 || std::memcmp(own.data(), values.data(), 4 * c.count) == 0);
+    }
+    if (!c.scales.empty()) {
+        scales.data()[3] |= 0x80; // a sign
+        REQUIRE(run(fewbits_decode, unit) == FEWBITS_BAD_SCALE);
+    }
+}
+
 void check(const Case &c, bool add) {
     const int status = expected_status(c);
     uint64_t nonfinite = 0;
@@ -60,6 +90,7 @@ void check(const Case &c, bool add) {
             reinterpret_cast<const uint32_t *>(c.scales.data()), c.scales.size(),
             reinterpret_cast<uint32_t *>(values.data()), c.count, add ? 1 : 0, &tally);
         REQUIRE(got == status);
+        check_row(c, add, status, values, tally);
         if (got != FEWBITS_OK) {
             return;
         }

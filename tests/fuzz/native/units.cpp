@@ -93,7 +93,7 @@ Row coded_row(Input &input) {
             row.sections[0][control * size_t{7} % written] ^= static_cast<uint8_t>(control >> 2);
         }
     }
-    REQUIRE(fewbits_use_simd(FEWBITS_SIMD_SCALAR) == FEWBITS_OK);
+    use_table(kPortable);
     row.status = Table({row}, false, fewbits_decode).status;
     return row;
 }

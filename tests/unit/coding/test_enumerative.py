@@ -10,7 +10,7 @@ import pytest
 from fewbits.coding import enumerative
 from fewbits.coding.enumerative import Stream
 from fewbits.errors import DecodeError
-from fewbits.kernels.formats import FLOAT32, FLOAT64
+from fewbits.reference.formats import FLOAT32, FLOAT64
 
 ONE = FLOAT32.bias << FLOAT32.mantissa
 

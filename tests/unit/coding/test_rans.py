@@ -8,12 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import native_tables as units
 from cases import mixed_bits
-from fewbits import DecodeError, _native
+from fewbits import DecodeError
+from fewbits.backend import coders
+from fewbits.backend import library as _native
 from fewbits.coding import bitpack, rans
 from fewbits.coding.bits import BitString
-from fewbits.kernels import reference, units
-from fewbits.kernels.formats import FORMATS, Format
+from fewbits.reference import casts
+from fewbits.reference import natural as natural_reference
+from fewbits.reference.formats import FORMATS, Format
 from fewbits.rng import Rng
 
 BOUNDS = (2, 3, 4, 17, 200, 256, 257, 300, 2048, 40_000, 65_536)
@@ -56,14 +60,14 @@ def both_tables() -> Iterator[str]:
 
 def check(codes: np.ndarray, bound: int, signs: np.ndarray | None) -> bytes:
     """Every table writes the reference's bytes and reads them back; the reference does too."""
-    expected = rans.reference_encode(codes, bound, signs)
+    expected = rans.encode(codes, bound, signs)
     signed = signs is not None
     assert len(expected) <= rans.largest_size(codes.size, bound, signed)
     assert len(expected) >= rans.smallest_size(codes.size, bound)
-    readers = [rans.reference_decode(expected, bound, codes.size, signed)]
+    readers = [rans.decode(expected, bound, codes.size, signed)]
     for _ in both_tables():
-        assert rans.encode(codes, bound, signs) == expected
-        readers.append(rans.decode(expected, bound, codes.size, signed))
+        assert coders.coded_encode(codes, bound, signs) == expected
+        readers.append(coders.coded_decode(expected, bound, codes.size, signed))
     for found, found_signs in readers:
         assert np.array_equal(found, codes)
         assert signed == (found_signs is not None)
@@ -83,9 +87,9 @@ def verdict(decode: Callable[..., tuple[np.ndarray, np.ndarray | None]], *given:
 def agree(data: bytes, bound: int, count: int, signed: bool) -> object:
     """What the reference makes of bytes, after every table has made the same."""
     given = data, bound, count, signed
-    expected = verdict(rans.reference_decode, *given)
+    expected = verdict(rans.decode, *given)
     for _ in both_tables():
-        assert verdict(rans.decode, *given) == expected
+        assert verdict(coders.coded_decode, *given) == expected
     return expected
 
 
@@ -125,8 +129,8 @@ def test_where_the_number_of_lanes_changes(draw: str, bound: int, n: int) -> Non
 @pytest.mark.parametrize("rare", [1, 1023, 1024, 2047, 2048, 4095, 4096])
 def test_blocks_of_nearly_equal_codes_have_fewer_lanes(rare: int) -> None:
     """At most a bit for each of the rare codes where they are few, four bytes for each lane."""
-    codes = np.zeros(rans.BLOCK, np.uint16)
-    codes[:: rans.BLOCK // rare][:rare] = 1
+    codes = np.zeros(rans.CODER_BLOCK, np.uint16)
+    codes[:: rans.CODER_BLOCK // rare][:rare] = 1
     data = check(codes, 2048, signs_of(codes.size))
     lanes = 4 << (data[3] - rans.RANS)
     assert lanes == max(4, min(32, 8 << (rare // 1024).bit_length() >> 1))
@@ -141,7 +145,7 @@ def test_where_a_block_ends(draw: str, bound: int, n: int) -> None:
 
 def test_blocks_choose_their_own_kind() -> None:
     """A constant, a crowded, a uniform and a short block in one section."""
-    parts = [codes_of(draw, rans.BLOCK, 256) for draw in ("constant", "crowded", "uniform")]
+    parts = [codes_of(draw, rans.CODER_BLOCK, 256) for draw in ("constant", "crowded", "uniform")]
     data = check(np.concatenate([*parts, codes_of("uniform", 3, 256)]), 256, None)
     at, kinds = 0, []
     while at < len(data):
@@ -162,7 +166,7 @@ def test_a_crowd_that_moves_on_is_counted_right() -> None:
 
 
 def test_the_most_and_the_least_frequent_symbols() -> None:
-    codes = np.zeros(rans.BLOCK, np.uint16)
+    codes = np.zeros(rans.CODER_BLOCK, np.uint16)
     codes[777] = 255
     assert len(check(codes, 256, None)) < 1500  # the table has 256 entries, nearly all empty
     every = np.concatenate([np.arange(256), np.full(40_000, 9)]).astype(np.uint16)
@@ -195,7 +199,7 @@ def entropy(codes: np.ndarray) -> float:
 
 def gaussian_exponents(n: int) -> tuple[np.ndarray, np.ndarray]:
     values = np.random.default_rng(3).standard_normal(n).astype(np.float32).view(np.uint32)
-    result = reference.natural(values, FORMATS[0], Rng.from_seed(3))
+    result = natural_reference.rounded(values, FORMATS[0], Rng.from_seed(3))
     return result.exponents, result.signs.astype(np.uint8)
 
 
@@ -203,14 +207,14 @@ def test_sizes_are_near_the_entropy() -> None:
     for n, factor, more in ((1 << 20, 1.01, 0), (10_000, 1.03, 64)):
         codes, signs = gaussian_exponents(n)
         bits = entropy(codes)
-        assert 8 * len(rans.encode(codes, 256)) <= factor * bits + 8 * more
-        assert 8 * len(rans.encode(codes, 256, signs)) <= factor * (bits + n) + 8 * more
+        assert 8 * len(coders.coded_encode(codes, 256)) <= factor * bits + 8 * more
+        assert 8 * len(coders.coded_encode(codes, 256, signs)) <= factor * (bits + n) + 8 * more
 
 
 def test_what_cannot_be_coded_costs_four_bytes_a_block() -> None:
-    codes = codes_of("uniform", 2 * rans.BLOCK, 65_536)
-    assert len(rans.encode(codes, 65_536)) == rans.largest_size(codes.size, 65_536, False)
-    assert rans.largest_size(codes.size, 65_536, False) == 2 * (3 + 1 + 2 * rans.BLOCK)
+    codes = codes_of("uniform", 2 * rans.CODER_BLOCK, 65_536)
+    assert len(coders.coded_encode(codes, 65_536)) == rans.largest_size(codes.size, 65_536, False)
+    assert rans.largest_size(codes.size, 65_536, False) == 2 * (3 + 1 + 2 * rans.CODER_BLOCK)
 
 
 @pytest.mark.parametrize("bound", BOUNDS)
@@ -218,11 +222,12 @@ def test_what_cannot_be_coded_costs_four_bytes_a_block() -> None:
 def test_largest_sizes(bound: int, signed: bool) -> None:
     width = (bound - 1).bit_length()
     for count in (0, 1, 7, 8, 9, 65_535, 65_536, 65_537, 3 * 65_536 + 5):
-        total = 3 * -(-count // rans.BLOCK)
-        for start in range(0, count, rans.BLOCK):
-            n = min(rans.BLOCK, count - start)
+        total = 3 * -(-count // rans.CODER_BLOCK)
+        for start in range(0, count, rans.CODER_BLOCK):
+            n = min(rans.CODER_BLOCK, count - start)
             total += 1 + bitpack.packed_size(n, width) + signed * bitpack.packed_size(n, 1)
         assert rans.largest_size(count, bound, signed) == total
+        assert _native.coded_size(count, bound, signed) == total
     assert rans.largest_size(2**63, bound, signed) == 2**64 - 1
 
 
@@ -230,15 +235,15 @@ def test_calls_that_make_no_sense() -> None:
     codes = np.array([3], np.uint16)
     for bound in (0, 1, 65_537):
         with pytest.raises(ValueError, match="bound from 2 to 65536"):
-            rans.encode(codes, bound)
+            coders.coded_encode(codes, bound)
         with pytest.raises(ValueError, match="bound from 2 to 65536"):
-            rans.decode(b"", bound, 0, False)
+            coders.coded_decode(b"", bound, 0, False)
         with pytest.raises(RuntimeError, match="status 1"):
             _native.coded_decode(np.zeros(0, np.uint8), bound, codes, None)
     with pytest.raises(ValueError, match="code 3 is not below 3"):
-        rans.encode(codes, 3)
+        coders.coded_encode(codes, 3)
     with pytest.raises(ValueError, match="1 codes cannot have 2 signs"):
-        rans.encode(codes, 4, np.zeros(2, np.uint8))
+        coders.coded_encode(codes, 4, np.zeros(2, np.uint8))
     room = np.zeros(rans.largest_size(1, 4, False), np.uint8)
     with pytest.raises(RuntimeError, match="status 2"):
         _native.coded_encode(codes, None, 4, room[:-1])
@@ -267,7 +272,7 @@ def test_every_flipped_bit(name: str) -> None:
     """Each is refused or gives other values, and all readers agree which."""
     n, bound, draw, signed = SMALL[name]
     codes, signs = codes_of(draw, n, bound), signs_of(n) if signed else None
-    data = rans.encode(codes, bound, signs)
+    data = coders.coded_encode(codes, bound, signs)
     good = agree(data, bound, n, signed)
     assert not isinstance(good, str)
     for bit in range(8 * len(data)):
@@ -279,7 +284,7 @@ def test_every_flipped_bit(name: str) -> None:
 @pytest.mark.parametrize("name", SMALL)
 def test_every_other_length(name: str) -> None:
     n, bound, draw, signed = SMALL[name]
-    data = rans.encode(codes_of(draw, n, bound), bound, signs_of(n) if signed else None)
+    data = coders.coded_encode(codes_of(draw, n, bound), bound, signs_of(n) if signed else None)
     for size in range(len(data)):
         assert isinstance(agree(data[:size], bound, n, signed), str)
     for more in (b"\0", b"\xff", bytes(16), b"\xff" * 80):
@@ -293,7 +298,7 @@ def test_every_other_length(name: str) -> None:
 @pytest.mark.parametrize("n", [5000, 20_000, 70_000])
 def test_damaged_bytes_of_many_lanes(n: int) -> None:
     codes, signs = codes_of("geometric", n, 256), signs_of(n)
-    data = rans.encode(codes, 256, signs)
+    data = coders.coded_encode(codes, 256, signs)
     good = agree(data, 256, n, True)
     rng = np.random.default_rng(n)
     for _ in range(6):
@@ -392,7 +397,7 @@ def runs_of(n: int, seed: int = 0, zeros: float = 0.7) -> np.ndarray:
     return (there * (100 + rng.geometric(0.3, n).clip(1, 100))).astype(np.uint16)
 
 
-@pytest.mark.parametrize("n", [64, 65, 99, 1000, 20_001, rans.BLOCK, rans.BLOCK + 77])
+@pytest.mark.parametrize("n", [64, 65, 99, 1000, 20_001, rans.CODER_BLOCK, rans.CODER_BLOCK + 77])
 def test_runs_of_zeros_cost_little(n: int) -> None:
     codes = runs_of(n)
     data = check(codes, 256, signs_of(n))
@@ -445,7 +450,7 @@ def test_hostile_escapes() -> None:
     states = np.full(4, 2 * rans.LOW + 2048, "<u4").tobytes()
 
     def section(base: int, escaped: list[int]) -> bytes:
-        packed = reference.pack(np.array(escaped, np.uint16), 11).tobytes()
+        packed = bitpack.pack(np.array(escaped, np.uint16), 11).tobytes()
         return bytes([rans.RANS]) + base.to_bytes(2, "little") + table + states + packed
 
     assert judge(section(10, [1, 9, 264, 2000]), 2001, 4, False) == ([1, 9, 264, 2000], None)
@@ -507,24 +512,22 @@ def test_coded_units_decode_to_what_packed_ones_do(
 ) -> None:
     for n in (0, 1, 2, 31, 33, 300, 5000, 65_536, 65_537, 70_001):
         values = mixed_bits(format, n, seed=n, rare=0.004)
-        result = reference.natural(values, format, None if rounding else RNG, 5)
-        section, tally = coded(values, format, _native.CODED + rounding)
+        result = natural_reference.rounded(values, format, None if rounding else RNG, 5)
+        section, tally = coded(values, format, units.CODED + rounding)
         assert tally[:2] == (result.saturated, result.nonfinite)
         signs = result.signs.astype(np.uint8)
         if n <= 5000:
-            assert section.tobytes() == rans.reference_encode(
-                result.exponents, format.top_code + 1, signs
-            )
+            assert section.tobytes() == rans.encode(result.exponents, format.top_code + 1, signs)
         decoded = np.empty(n, format.bits)
-        found = units.run("decode", unit_of(decoded, format, _native.CODED, [section]))
+        found = units.run("decode", unit_of(decoded, format, units.CODED, [section]))
         assert found.nonfinite == result.nonfinite
-        expected = reference.natural_bits(result.exponents, result.signs, format)
+        expected = natural_reference.values(result.exponents, result.signs, format)
         assert np.array_equal(decoded, expected)
         totals = np.random.default_rng(n).standard_normal(n)
         totals = totals.astype(np.float64 if format.itemsize == 8 else np.float32)
         with np.errstate(invalid="ignore"):
-            sums = totals + reference.to_float64(expected, format).astype(totals.dtype)
-        units.run("accumulate", unit_of(totals, format, _native.CODED + 1, [section]))
+            sums = totals + casts.to_float64(expected, format).astype(totals.dtype)
+        units.run("accumulate", unit_of(totals, format, units.CODED + 1, [section]))
         assert np.array_equal(totals, sums, equal_nan=True)
 
 
@@ -536,10 +539,12 @@ def test_a_coded_nan_has_no_sign(simd: str, format: Format) -> None:
         for sign in (0, 1):
             signs = np.zeros(n, np.uint8)
             signs[0] = sign
-            section = np.frombuffer(rans.encode(exponents, format.top_code + 1, signs), np.uint8)
+            section = np.frombuffer(
+                coders.coded_encode(exponents, format.top_code + 1, signs), np.uint8
+            )
             for direction in ("decode", "accumulate"):
                 out = np.zeros(n, np.float64)
-                table = unit_of(out, format, _native.CODED, [section])
+                table = unit_of(out, format, units.CODED, [section])
                 if sign:
                     with pytest.raises(DecodeError, match="a sign is set"):
                         units.run(direction, table)
@@ -553,10 +558,10 @@ def test_coded_units_of_wrong_sizes(simd: str, format: Format) -> None:
     room = np.zeros(rans.largest_size(50, format.top_code + 1, True), np.uint8)
     for parts in ([room[:-1]], [room, room[:1]]):
         with pytest.raises(RuntimeError, match="status 2"):
-            units.run("encode", unit_of(values, format, _native.CODED, parts))
+            units.run("encode", unit_of(values, format, units.CODED, parts))
     with pytest.raises(RuntimeError, match="status 1"):
         units.run("encode", unit_of(values, format, 4, [room]))
-    section, _ = coded(values, format, _native.CODED)
+    section, _ = coded(values, format, units.CODED)
     for wrong in (section[:-1], np.append(section, np.uint8(0))):
         with pytest.raises(DecodeError):
-            units.run("decode", unit_of(values, format, _native.CODED, [wrong]))
+            units.run("decode", unit_of(values, format, units.CODED, [wrong]))

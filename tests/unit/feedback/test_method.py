@@ -30,8 +30,8 @@ def test_a_spec_names_a_method_and_a_method_its_spec(spec: str, method: Feedback
 @pytest.mark.parametrize(
     ("spec", "text"),
     [
-        ("ef99", "feedback must be ef14, ef21, diana, ef-bv, got 'ef99'"),
-        ("", "feedback must be ef14, ef21, diana, ef-bv, got ''"),
+        ("ef99", "feedback must be ef14, ef21, diana or ef-bv, got 'ef99'"),
+        ("", "feedback must be ef14, ef21, diana or ef-bv, got ''"),
         ("ef14:momentum=1", r"momentum must be in \[0, 1\), got 1"),
         ("ef14:momentum=-0.1", r"momentum must be in \[0, 1\), got -0.1"),
         ("ef14:momentum=nan", "nan"),

@@ -1,14 +1,25 @@
 """The arithmetic of a memory is that of the papers, and nothing is lost in it."""
 
+from typing import Any
+
 import numpy as np
 import pytest
-from quadratics import WORKERS, Quadratic, compressor, dcgd, ef14, ef_bv, ours, problem
 
 import fewbits
 from fewbits import Rng
 from fewbits.feedback import Sender
 from fewbits.feedback.rule import Array
 from fewbits.theory import step_sizes
+from unit.feedback.quadratics import (
+    WORKERS,
+    Quadratic,
+    compressor,
+    dcgd,
+    ef14,
+    ef_bv,
+    ours,
+    problem,
+)
 
 STEPS = 12
 GAMMA = 0.05
@@ -23,7 +34,7 @@ def factor(spec: str, senders: int = 1) -> float:
     return 1 / (1 + omega / senders)
 
 
-def same(run: object, other: object) -> None:
+def same(run: Any, other: Any) -> None:
     assert [x.tobytes() for x in run.points] == [x.tobytes() for x in other.points]
     assert [m.tobytes() for m in run.workers] == [m.tobytes() for m in other.workers]
     assert len({x.tobytes() for x in run.points}) == len(run.points)  # it moves all the time

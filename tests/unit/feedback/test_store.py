@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 
 from fewbits import DisagreementError
-from fewbits.feedback.store import MASTER, WORKER, Pair, Place, Store
+from fewbits.feedback.store import MASTER, WORKER, MemoryPair, Place, Store
 
 FLOAT = np.dtype(np.float32)
 A, B = Place("a/0", 0, 3), Place("b/0", 3, 2)
 
 
-def bound(store: Store, *places: Place, side: str = WORKER, rows: int = 1) -> Pair:
+def bound(store: Store, *places: Place, side: str = WORKER, rows: int = 1) -> MemoryPair:
     return store.bind(side, places, rows, max(p.start + p.count for p in places), FLOAT)
 
 
-def write(pair: Pair, value: float) -> None:
+def write(pair: MemoryPair, value: float) -> None:
     pair.then[...] = value
     pair.written = True
 

@@ -121,7 +121,7 @@ def without(record: str, key: str) -> Attack:
 
 def _huge(data: bytes) -> bytes:
     """The header claims 2^32 - 1 elements; the checksum is repaired."""
-    from fewbits.kernels import native
+    import native_tables as native
 
     body = bytearray(data[:-4])
     at = body.index((96 * 64).to_bytes(2, "little"))

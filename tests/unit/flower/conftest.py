@@ -1,14 +1,10 @@
 """Flower's records need to know in which run they are made."""
 
 import logging
-import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # for `federation`
 
 collect_ignore_glob = [] if find_spec("flwr") else ["test_*.py"]
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from federation import Client, InOrder, LocalGrid, arrays, clients, data_bytes, equal, model
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.clientapp.mod import LocalDpMod, fixedclipping_mod, message_size_mod
 from flwr.serverapp.strategy import (
@@ -18,6 +17,16 @@ import fewbits
 from fewbits.errors import DecodeError, MissingExtraError, SpecError
 from fewbits.flower import CompressedGrid, client_mod
 from fewbits.flower.arrays import STYPE
+from unit.flower.federation import (
+    Client,
+    InOrder,
+    LocalGrid,
+    arrays,
+    clients,
+    data_bytes,
+    equal,
+    model,
+)
 
 FRAMED = {"matrix", "half", "double"}
 FEEDBACKS = [None, "ef14", "ef21", "diana", "ef-bv"]
@@ -188,7 +197,7 @@ def test_late_joiners_and_returning_clients_get_the_common_model_whole() -> None
 
 
 def test_a_round_is_encoded_at_most_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fewbits.flower import downlink
+    from fewbits.flower.server import downlink
 
     calls = []
     real = downlink.codec.compress
@@ -362,7 +371,7 @@ def test_a_lost_reply_leaves_no_trace(feedback: str | None) -> None:
 
 
 def shift(grid: CompressedGrid, node: int) -> bytes:
-    _, memories = grid._inbox._judge.taken.get(node, (0, {}))
+    _, memories = grid._inbox._reader.taken.get(node, (0, {}))
     found = memories.get("arrays", {}).get("matrix")
     return b"" if found is None else found.tobytes()
 

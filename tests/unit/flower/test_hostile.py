@@ -8,14 +8,25 @@ from copy import copy
 
 import numpy as np
 import pytest
-from attacks import ATTACKS, EARLIER, changed, overflow
-from federation import InOrder, LocalGrid, arrays, clients, data_bytes, equal, inflated, model
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
 import fewbits
 from fewbits.errors import DecodeError
-from fewbits.flower import CompressedGrid, client, inbox, judge
+from fewbits.flower import CompressedGrid
 from fewbits.flower.arrays import STYPE, values
+from fewbits.flower.client import mod
+from fewbits.flower.server import replies
+from unit.flower.attacks import ATTACKS, EARLIER, changed, overflow
+from unit.flower.federation import (
+    InOrder,
+    LocalGrid,
+    arrays,
+    clients,
+    data_bytes,
+    equal,
+    inflated,
+    model,
+)
 
 NODES, HOSTILE = 64, 16
 FIRST = set(range(2, NODES, NODES // HOSTILE))  # spread among the honest
@@ -157,7 +168,7 @@ def test_hostile_replies_take_no_memory() -> None:
         replies += attack(ticket.message, honest) if ticket.node % 4 == 0 else [honest]
     declared = 12 * sum(array.nbytes for array in arrays(model()).values())
     tracemalloc.start()
-    grid._inbox.judged(replies, tickets)
+    grid._inbox.read(replies, tickets)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 2 * declared + 2**20
@@ -262,11 +273,10 @@ def test_random_damage_raises_decode_errors_only(way: str) -> None:
         (bad,) = changed(good, lambda content: damage(content, rng))
         try:
             if way == "up":
-                grid._inbox._judge.rebuild(bad, ticket)
+                grid._inbox._reader.read(bad, ticket)
             else:
-                client.received(
-                    client.Request.read(bad.content), bad.content, client.State(own.context.state)
-                )
+                state = mod.ClientState(own.context.state)
+                mod.received(mod.Request.read(bad.content), bad.content, state)
         except DecodeError:
             refused += 1
     assert refused > 250  # the others hit exact arrays, whose values have no checksum
@@ -366,8 +376,8 @@ def test_a_run_loads_no_code(monkeypatch: pytest.MonkeyPatch) -> None:
 
     local = LocalGrid(clients(3, feedback="ef21"))
     grid = CompressedGrid(local, "natural", feedback="ef21")
-    watched(client, "received")
-    watched(judge.Judge, "rebuild")
+    watched(mod, "received")
+    watched(replies.ReplyReader, "read")
     sys.addaudithook(listen)
     try:
         InOrder(fraction_evaluate=0.0).start(grid, model(), num_rounds=3)
@@ -380,5 +390,4 @@ def test_a_run_loads_no_code(monkeypatch: pytest.MonkeyPatch) -> None:
     assert inside == []
     assert calls[0] == 3 * 3 * 2
     assert not grid.rejections
-    assert inbox.Rejection is judge.Rejection
     assert data_bytes(local.down[-1]) < data_bytes(local.down[0])

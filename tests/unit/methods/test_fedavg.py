@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-from crowds import CLIENTS, SIZE, Quadratics
 
 from fewbits import Rng, SpecError
-from fewbits.lab.experiments import federated_scale
 from fewbits.methods import FedAvg, Fleet, local_descent
 from fewbits.theory import step_sizes
+from unit.methods.crowds import CLIENTS, SIZE, Quadratics
 
 CROWD, RNG = Quadratics.of(), Rng.from_seed(5)
 EQUAL = Quadratics(np.ones((CLIENTS, SIZE)), CROWD.centres)
@@ -117,15 +116,3 @@ def test_thousands_of_clients_in_one_process() -> None:
     deviation = np.sqrt((0.25 * centres**2).mean(axis=0) / 8 / clients)
     assert (np.abs(error) <= 5 * deviation).all()
     assert (np.abs(error) > 0).all()
-
-
-def test_a_crowd_of_the_scale_study_comes_to_its_target() -> None:
-    crowd = federated_scale.Crowd(10, 7)
-    plain, natural = (
-        federated_scale.course(crowd, contender, 10) for contender in federated_scale.CONTENDERS[:2]
-    )
-    assert plain.rounds is not None
-    assert natural.rounds is not None
-    assert natural.rounds <= plain.rounds + 2
-    assert plain.up_bytes > 3 * natural.up_bytes
-    assert natural.seconds < plain.seconds

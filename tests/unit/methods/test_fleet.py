@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from crowds import CLIENTS, SIZE, Quadratics
 
 import fewbits
 from fewbits import DecodeError, PeerError, Rng, methods
+from fewbits.backend.buffers import Buffer
+from fewbits.collectives.comm import LocalComm
 from fewbits.methods import Clients, FedAvg, Fleet, State, local_descent
 from fewbits.methods.messages import decode
-from fewbits.schemes.comm import LocalComm
+from unit.methods.crowds import CLIENTS, SIZE, Quadratics
 
 CROWD, RNG = Quadratics.of(), Rng.from_seed(2)
 OPERATOR = {"ef14": "top-k:fraction=0.2|natural", "ef21": "sign"}
@@ -78,7 +79,7 @@ def test_a_rank_that_announces_too_much_is_named() -> None:
     def work(comm: LocalComm) -> object:
         if comm.rank == 0:
             return gradient_run("dcgd")(Fleet(2, comm))
-        lengths = np.frombuffer(struct.pack("<Q", 2**50), np.uint8)
+        lengths = Buffer.of(np.frombuffer(struct.pack("<Q", 2**50), np.uint8))
         comm.start(([lengths, None], [None, None]))
         return None
 

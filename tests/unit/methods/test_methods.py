@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from crowds import CLIENTS, SIZE, Quadratics
 
 import fewbits
 from fewbits import Rng, SpecError, methods
-from fewbits.lab import datasets
-from fewbits.lab.workers import Workers
 from fewbits.methods import Clients, Dasha, Dcgd, EfBv, Fleet, Marina, State
+from unit.methods.crowds import CLIENTS, SIZE, Quadratics
 
 CROWD = Quadratics.of()
 RNG = Rng.from_seed(11)
@@ -46,7 +44,7 @@ def narrow(direction: np.ndarray) -> np.ndarray:
 
 
 def test_dcgd_both_ways_is_as_written() -> None:
-    method: Dcgd = made("dcgd", master="natural")
+    method: Dcgd = made("dcgd", downlink="natural")
     x = np.zeros(SIZE)
     for t in range(4):
         told = clients(lambda i, x=x, t=t: sent(CROWD.gradient(i, x), "natural", t, i))
@@ -127,11 +125,13 @@ def test_marina_is_as_written_and_tosses_its_coin() -> None:
 
 
 @pytest.fixture(scope="module")
-def workers() -> Workers:
-    return Workers.sorted_by_label(datasets.breast_cancer(10), 4, condition=21.0)
+def workers() -> Any:
+    datasets = pytest.importorskip("fewbits_lab.problems.datasets")
+    lab_workers = pytest.importorskip("fewbits_lab.problems.workers")
+    return lab_workers.Workers.sorted_by_label(datasets.breast_cancer(10), 4, condition=21.0)
 
 
-def excess(workers: Workers, name: str, operator: str, steps: int, **options: Any) -> float:
+def excess(workers: Any, name: str, operator: str, steps: int, **options: Any) -> float:
     start = workers.whole.start
     clients = Clients(Fleet.alone(4), workers.gradient, workers.smoothness, start.size)
     method = methods.build(name, clients, operator, **options)
@@ -143,19 +143,24 @@ def excess(workers: Workers, name: str, operator: str, steps: int, **options: An
 
 @pytest.mark.parametrize("name", ["diana", "ef-bv", "ef21", "marina", "dasha"])
 def test_shifts_and_differences_converge_on_workers_sorted_by_label(
-    workers: Workers, name: str
+    workers: Any, name: str
 ) -> None:
     assert excess(workers, name, "natural", 500 if name == "ef21" else 330) <= 1e-9
 
 
-@pytest.mark.parametrize("master", ["identity", "natural"])
-def test_without_them_descent_stalls(workers: Workers, master: str) -> None:
-    assert excess(workers, "dcgd", "natural", 200, master=master) > 1e-5
+@pytest.mark.parametrize("downlink", ["identity", "natural"])
+def test_without_them_descent_stalls(workers: Any, downlink: str) -> None:
+    assert excess(workers, "dcgd", "natural", 200, downlink=downlink) > 1e-5
     assert excess(workers, "dcgd", "identity", 200) < 1e-6
 
 
+def test_the_old_name_of_the_downlink_works_and_warns() -> None:
+    with pytest.warns(DeprecationWarning, match="master= is called downlink= now"):
+        assert made("dcgd", "natural", master="natural").downlink == fewbits.operator("natural")
+
+
 def test_traffic_is_the_length_of_frames() -> None:
-    state = run(made("dcgd", "natural", master="natural"), 3)
+    state = run(made("dcgd", "natural", downlink="natural"), 3)
     frame = fewbits.compress(np.ones(SIZE, np.float32), "natural")
     assert state.traffic.up == 3 * CLIENTS * len(frame) == state.traffic.down
     overhead = fewbits.inspect(frame).overhead

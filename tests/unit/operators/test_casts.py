@@ -5,10 +5,10 @@ import pytest
 
 import fewbits
 from fewbits import SaturationWarning
-from fewbits.kernels.formats import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from fewbits.operators.bfloat16 import Bfloat16
 from fewbits.operators.float16 import Float16
 from fewbits.operators.identity import Identity
+from fewbits.reference.formats import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 
 
 def test_float16_is_numpys_rounding() -> None:

@@ -8,13 +8,18 @@ import numpy as np
 import pytest
 
 import fewbits
+import native_tables as native
 from cases import array, bits, exact, mixed_bits
-from fewbits import Rng, SaturationWarning, SpecError, _native, _native_operators
-from fewbits.core.dithering import Dithering
-from fewbits.kernels import dithering, native, reference
-from fewbits.kernels.formats import FLOAT16, FLOAT32, FLOAT64, FORMATS, Format
+from fewbits import Rng, SaturationWarning, SpecError
+from fewbits.backend import functions as _native_operators
+from fewbits.backend import library as _native
+from fewbits.families.dithering import Dithering
 from fewbits.operators.natural_dithering import NaturalDithering
 from fewbits.operators.standard_dithering import StandardDithering
+from fewbits.reference import casts, dithering
+from fewbits.reference import natural as natural_reference
+from fewbits.reference.dithering import Levels
+from fewbits.reference.formats import FLOAT16, FLOAT32, FLOAT64, FORMATS, Format
 from fewbits.wire import frame as wire
 from references import dithered
 
@@ -31,10 +36,11 @@ def moments(operator: Dithering, x: np.ndarray, format: Format) -> tuple[np.ndar
     scales = dithering.scales(own, format, operator.p, operator.block)
     spread = scales[np.arange(x.size) // (operator.block or x.size)]
     magnitude, _ = dithering.magnitudes(own, format)
-    lower, chance = operator.rounded(magnitude, spread, format)
+    how = Levels(*operator.kernel(x.size, format).numbers)
+    lower, chance = dithering.rounded(magnitude, spread, how, format)
     up = chance / 2.0 ** dithering.chance_bits(format)
     below, above = (
-        exact(operator.values(spread, level, format).view(x.dtype))
+        exact(dithering.values(spread, level, how, format).view(x.dtype))
         for level in (lower, np.minimum(lower + 1, operator.levels))
     )
     size = np.abs(exact(x))
@@ -67,14 +73,10 @@ def test_natural_dithering_is_natural_after_standard_dithering(levels: int, form
 
 def test_three_eighths_goes_to_the_levels_of_the_papers_figure() -> None:
     y = np.array([3 / 8], np.float32)
-    assert law(*(int(part[0]) for part in dithering.natural_levels(y, 3)), 31) == {
-        1: Fraction(1, 2),
-        2: Fraction(1, 2),
-    }
-    assert law(*(int(part[0]) for part in dithering.uniform_levels(y, 3)), 31) == {
-        1: Fraction(7, 8),
-        2: Fraction(1, 8),
-    }
+    powers, uniform = dithering.natural_levels(y, 3), dithering.uniform_levels(y, 3)
+    halves, eighths = (law(int(own.lower[0]), int(own.chance[0]), 31) for own in (powers, uniform))
+    assert halves == {1: Fraction(1, 2), 2: Fraction(1, 2)}
+    assert eighths == {1: Fraction(7, 8), 2: Fraction(1, 8)}
 
 
 def test_one_level_is_the_same_for_both() -> None:
@@ -215,11 +217,11 @@ def test_scales_are_the_nearest_values_to_the_norms(format: Format) -> None:
     for p in (1.0, 1.5, 2.0, 7.0, math.inf):
         norm = np.linalg.norm(exact(x[:512]), p)
         scale = dithering.scales(bits(x), format, p, 512)
-        value = reference.to_float64(scale, format)
+        value = casts.to_float64(scale, format)
         assert value[0] == pytest.approx(norm, rel=2.0 ** -(format.mantissa + 1) + 1e-12)
         assert scale.size == 137
         whole = dithering.scales(bits(x), format, p, 0)
-        assert reference.to_float64(whole, format)[0] == pytest.approx(
+        assert casts.to_float64(whole, format)[0] == pytest.approx(
             min(np.linalg.norm(exact(x), p), 65504 if format == FLOAT16 else np.inf),
             rel=2.0 ** -(format.mantissa + 1) + 1e-12,
         )
@@ -320,7 +322,7 @@ def test_draws_of_scales_are_not_those_of_elements() -> None:
     rng = Rng.from_seed(1)
     for format in (FLOAT32, FLOAT64):
         scale = dithering.SCALE_WORDS // (2 if format == FLOAT64 else 1)
-        first, other = (reference.draws(rng, at, 4, format).tolist() for at in (0, scale))
+        first, other = (natural_reference.draws(rng, at, 4, format).tolist() for at in (0, scale))
         assert not set(first) & set(other)
 
 
@@ -360,7 +362,7 @@ def test_long_norms_are_summed_in_one_order(count: int, simd: str) -> None:
     for p in (1.0, 2.0, math.inf):
         for block in (0, 4096):
             wanted = dithering.scales(bits(x), FLOAT32, p, block).tobytes()
-            assert native.dither_scales(bits(x), p, block).tobytes() == wanted
+            assert native.norms(bits(x), p, block).tobytes() == wanted
 
 
 def test_terms_of_norms_have_every_bit_of_the_reference(simd: str) -> None:
@@ -379,18 +381,18 @@ def test_native_dithering_refuses_sizes_that_do_not_fit() -> None:
     key = _native.key_words(bytes(16))
     scales = np.zeros(1, np.uint32)
     for how, wrong in (
-        (_native_operators.Dithering(0, 1, 64, 0, key), packed),
-        (_native_operators.Dithering(128, 1, 64, 0, key), packed),
-        (_native_operators.Dithering(7, 1, 0, 0, key), packed),
-        (_native_operators.Dithering(7, 1, 64, 0, key), packed[:31]),
-        (_native_operators.Dithering(7, 1, 32, 0, key), packed),
+        (_native_operators.DitheringArguments(0, 1, 64, 0, key), packed),
+        (_native_operators.DitheringArguments(128, 1, 64, 0, key), packed),
+        (_native_operators.DitheringArguments(7, 1, 0, 0, key), packed),
+        (_native_operators.DitheringArguments(7, 1, 64, 0, key), packed[:31]),
+        (_native_operators.DitheringArguments(7, 1, 32, 0, key), packed),
     ):
         with pytest.raises(RuntimeError, match="refused its arguments"):
             _native_operators.dither(x, how, scales, wrong)
     with pytest.raises(RuntimeError, match="refused its arguments"):
         _native_operators.norm_terms(x, 64, 4)
     huge = 2**64 - 8  # with the count it exceeds 64 bits
-    width = _native_operators.Dithering(7, 1, huge, 0, key)
+    width = _native_operators.DitheringArguments(7, 1, huge, 0, key)
     assert _native_operators.dither(x, width, scales, packed) == (0, 0)
     with pytest.raises(RuntimeError, match="refused its arguments"):
         _native_operators.dither(x, width, scales[:0], packed)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import fewbits
+import native_tables as native
 from cases import array, bits, exact, mixed_bits, sealed
 from fewbits import DecodeError
-from fewbits.kernels import native
-from fewbits.kernels.formats import FLOAT16, FLOAT32, FLOAT64, FORMATS, Format
 from fewbits.operators.natural import Natural
+from fewbits.reference.formats import FLOAT16, FLOAT32, FLOAT64, FORMATS, Format
 from fewbits.wire import frame as wire
 
 formats = pytest.mark.parametrize("format", FORMATS, ids=lambda format: format.name)

@@ -13,11 +13,14 @@ import pytest
 import fewbits
 from cases import array, exact, sealed
 from fewbits import DecodeError, Rng, SaturationWarning, SpecError
+from fewbits.backend.kinds import grid as grid_rows
 from fewbits.coding import enumerative
 from fewbits.core.vector import Vector, from_array
-from fewbits.kernels import steps
-from fewbits.kernels.formats import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, FORMATS, Format
 from fewbits.operators.sparse_dithering import SparseDithering
+from fewbits.reference import grid as steps
+from fewbits.reference.blocks import Blocks
+from fewbits.reference.formats import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, FORMATS, Format
+from fewbits.reference.grid_scales import Grid, quantised
 from fewbits.wire import frame as wire
 from fewbits.wire.frame import Header
 
@@ -34,7 +37,9 @@ def error(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def codes_of(x: np.ndarray, own: SparseDithering, seed: int = 1) -> np.ndarray:
-    return own.quantised(from_array(x)[0], Rng.from_seed(seed))[1]
+    vector = from_array(x)[0]
+    how = Grid(*own.kernel(vector.count, vector.format).numbers)
+    return quantised(vector.bits, vector.format, how, Rng.from_seed(seed)).codes
 
 
 def written_bits(codes: np.ndarray) -> int:
@@ -356,11 +361,13 @@ def test_frames_are_near_the_rate_of_a_gaussian(gauss: np.ndarray, nu: float, ne
 @pytest.mark.parametrize("block", [0, 1, 31, 32, 33, 500, 65_536, 70_001])
 def test_sums_of_blocks_do_not_depend_on_threads_or_on_other_blocks(block: int) -> None:
     x = np.random.default_rng(block).standard_normal(600_000)
-    blocks = steps.Blocks.of(x.size, block)
-    one, two = (steps.scan(x.view(np.uint64), FLOAT64, blocks, n).squares for n in (1, 2))
+    blocks = Blocks.of(x.size, block)
+    one, two = (
+        steps.scan(x.view(np.uint64), FLOAT64, blocks, grid_rows.tools(n)).squares for n in (1, 2)
+    )
     assert np.array_equal(one, two)
     last = x[(blocks.number - 1) * blocks.size :]
-    alone = steps.scan(last.view(np.uint64), FLOAT64, steps.Blocks.of(last.size, 0))
+    alone = steps.scan(last.view(np.uint64), FLOAT64, Blocks.of(last.size, 0))
     whole = np.ldexp(one[-1], 2 * steps.scan(x.view(np.uint64), FLOAT64, blocks).exponents[-1])
     assert np.ldexp(alone.squares[0], 2 * alone.exponents[0]) == whole
     assert whole == pytest.approx((last**2).sum(), rel=1e-12)

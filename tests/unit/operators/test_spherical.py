@@ -9,15 +9,19 @@ import pytest
 
 import fewbits
 from cases import DTYPES, array, exact
-from fewbits import DecodeError, Rng, SaturationWarning, SpecError, _native_operators
-from fewbits.core import caps
+from fewbits import DecodeError, Rng, SaturationWarning, SpecError
+from fewbits.backend import coders
+from fewbits.backend import functions as _native_operators
+from fewbits.backend.kinds import spherical as native_spherical
 from fewbits.core.composition import Composed
 from fewbits.core.vector import Vector
-from fewbits.kernels import spherical as kernel
-from fewbits.kernels.formats import FLOAT32, FORMATS, Format
+from fewbits.families import caps
 from fewbits.operators import spherical
 from fewbits.operators.hadamard import Hadamard
 from fewbits.operators.spherical import Spherical
+from fewbits.reference import directions as kernel
+from fewbits.reference.formats import FLOAT32, FORMATS, Format
+from fewbits.reference.spherical import SphericalCodes
 from fewbits.wire import frame as wire
 
 # alpha, block, -log2 P, and of `strict` and `mmse` the mean error, of `unbiased` omega.
@@ -50,9 +54,10 @@ def block_errors(x: np.ndarray, y: np.ndarray, size: int) -> np.ndarray:
     return ((after - before) ** 2).sum(axis=1) / (before**2).sum(axis=1)
 
 
-def searched(own: Spherical, x: np.ndarray, seed: int = 1) -> spherical.Sent:
+def searched(own: Spherical, x: np.ndarray, seed: int = 1) -> SphericalCodes:
     rng = Rng.from_seed(seed).fork(0)
-    return own.searched(as_vector(x), rng, rng.fork("sphere"), native=True)
+    how, bits = own.sphere(x.size, FLOAT32), as_vector(x).bits
+    return native_spherical.searched(bits, FLOAT32, how, rng, rng.fork("sphere"))
 
 
 def integral(power: int, upper: float) -> float:
@@ -238,7 +243,7 @@ def test_equal_blocks_get_different_directions() -> None:
     assert len(set(sent.indices.tolist())) > 1500
     assert not np.array_equal(sent.indices[:1024], sent.indices[1024:2048])
     stream = Rng.from_seed(1)
-    one = kernel.directions(stream, np.array([0, 1, 0]), np.array([5, 5, 6]), 9)
+    one = kernel.drawn(stream, np.array([0, 1, 0]), np.array([5, 5, 6]), 9)
     assert len({row.tobytes() for row in one}) == 3
 
 
@@ -253,9 +258,9 @@ def test_every_table_finds_what_the_reference_finds(size: int, simd: str) -> Non
         need[2::5] = np.inf
         for limit in (8, 64, 1024):
             wanted = kernel.first_in_cap(rng, 4, values, need, limit)
-            found = kernel.search(rng, 4, values, need, math.sqrt(1 - alpha), limit)
+            found = native_spherical.search(rng, 4, values, need, math.sqrt(1 - alpha), limit)
             assert np.array_equal(found, wanted)
-            assert (wanted[2::5] == kernel.NONE).all()
+            assert (wanted[2::5] == kernel.NO_DIRECTION).all()
         assert (wanted >= 0).any()
 
 
@@ -264,7 +269,7 @@ def test_decoding_is_of_the_same_cost_for_every_index() -> None:
     own = Spherical(0.1, 8)
     limit = own._limit(8)
     rng = Rng.from_seed(3)
-    drawn = kernel.directions(rng, np.array([2]), np.array([limit - 1]), 8)
+    drawn = kernel.drawn(rng, np.array([2]), np.array([limit - 1]), 8)
     words = rng.words((2 << 32) + 4 * (limit - 1), 4)
     halves = [half for word in words.tolist() for half in (word & 0xFFFF, word >> 16)]
     assert drawn[0].tolist() == [int(kernel.normal_table()[half]) for half in halves]
@@ -394,7 +399,7 @@ def test_what_cannot_be_searched_is_refused(spec: str, message: str) -> None:
 
 def test_searches_that_the_core_refuses() -> None:
     def search(size: int = 4, limit: int = 8, slope: float = 1.0) -> None:
-        task = _native_operators.Sphere(size=size, limit=limit, slope=slope)
+        task = _native_operators.SphereArguments(size=size, limit=limit, slope=slope)
         values, rounded = np.ones((1, size)), np.ones((1, size + size % 2), np.int16)
         table, need, found = kernel.normal_table(), np.ones(1), np.empty(1, np.int32)
         _native_operators.first_in_cap(table, task, values, rounded, need, found)
@@ -433,6 +438,11 @@ def test_indices_beyond_the_limit_and_lone_escapes_are_refused() -> None:
     ):
         bad = list(good)
         room = np.empty(own.layout(32, FLOAT32)[number].size + 8, np.uint8)
-        bad[number] = room[: own.layout(32, FLOAT32)[number].write(values, room)]
+        if number == 1:
+            size = coders.write_rice(values, own.sphere(32, FLOAT32).parameter, room)
+        else:
+            bound = own.layout(32, FLOAT32)[2].bound  # type: ignore[attr-defined]
+            size = coders.write_coded(values, bound, room, signed=False)
+        bad[number] = room[:size]
         with pytest.raises(DecodeError, match=message):
             own.decode(tuple(bad), out)

@@ -6,14 +6,17 @@ import numpy as np
 import pytest
 
 import fewbits
-from fewbits import DecodeError, _native, _native_operators
-from fewbits.core.dithering import Dithering
-from fewbits.core.operator import Operator
+from fewbits import DecodeError
+from fewbits.backend import functions as _native_operators
+from fewbits.backend import library as _native
+from fewbits.backend.kinds import dithering as rows
+from fewbits.backend.kinds.dithering import MOST_UNDITHERED
+from fewbits.coding import bitpack
 from fewbits.core.vector import Vector
-from fewbits.kernels import native, reference
-from fewbits.kernels.formats import FLOAT32
+from fewbits.families.dithering import Dithering
 from fewbits.operators.natural_dithering import NaturalDithering
 from fewbits.operators.standard_dithering import StandardDithering
+from fewbits.reference.formats import FLOAT32
 
 CLASSES = pytest.mark.parametrize(
     "cls", [NaturalDithering, StandardDithering], ids=lambda cls: cls.name
@@ -44,7 +47,7 @@ def sections(operator: Dithering, n: int, seed: int = 0) -> tuple[np.ndarray, np
 def packed(operator: Dithering, scales: np.ndarray, codes: np.ndarray) -> Parts:
     """As they stand in a frame, at odd addresses."""
     width = (2 * operator.levels + 1).bit_length()
-    parts = [scales.astype(np.uint32).view(np.uint8), reference.pack(codes, width)]
+    parts = [scales.astype(np.uint32).view(np.uint8), bitpack.pack(codes, width)]
     return [np.concatenate([np.zeros(1, np.uint8), part])[1:] for part in parts]
 
 
@@ -64,7 +67,7 @@ def specified(monkeypatch: pytest.MonkeyPatch) -> Callable[[Dithering, Parts, in
 
     def run(operator: Dithering, parts: Parts, n: int) -> Outcome:
         with monkeypatch.context() as patch:
-            patch.setattr(Dithering, "_undithers", lambda *_: False)
+            patch.setattr(rows, "_reads_natively", lambda *_: False)
             return decoded(operator, parts, n)
 
     return run
@@ -180,14 +183,16 @@ def test_sections_of_a_wrong_length_are_refused(simd: str) -> None:
 @CLASSES
 @pytest.mark.parametrize(("levels", "block"), [(7, 0), (3, 8), (40, 4096)])
 def test_accumulating_is_decoding_and_adding(
-    cls: type[Dithering], levels: int, block: int, simd: str
+    cls: type[Dithering], levels: int, block: int, simd: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     operator = cls(levels=levels, block=block)
     for n in (0, 1, 37, 4097, TWO_SLICES):
         parts = tuple(packed(operator, *sections(operator, n)))
         start = np.random.default_rng(n).standard_normal(n).astype(np.float32)
         wanted = start.copy()
-        tally = Operator.accumulate(operator, parts, FLOAT32, wanted)
+        with monkeypatch.context() as patch:
+            patch.setattr(rows, "_reads_natively", lambda *_: False)
+            tally = operator.accumulate(parts, FLOAT32, wanted)
         for threads in (1, 2):
             totals = start.copy()
             assert operator.accumulate(parts, FLOAT32, totals, threads=threads) == tally
@@ -204,7 +209,7 @@ def test_totals_of_another_format_are_refused() -> None:
 def test_the_native_decoder_refuses_sizes_that_do_not_fit() -> None:
     values, codes = np.zeros(64, np.uint32), np.zeros(32, np.uint8)
     one, many = np.zeros(1, np.uint32), np.zeros(4, np.uint32)
-    good = _native_operators.Dithering(7, 1, 64)
+    good = _native_operators.DitheringArguments(7, 1, 64)
     assert _native_operators.undither(codes, good, one, values, add=False) == (_native.OK, 0)
     for (levels, block), scales, part in (
         ((0, 64), one, codes),
@@ -216,8 +221,8 @@ def test_the_native_decoder_refuses_sizes_that_do_not_fit() -> None:
         ((7, 20), many, codes),
         ((7, 4), np.zeros(16, np.uint32), codes),
     ):
-        how = _native_operators.Dithering(levels, 0, block)
+        how = _native_operators.DitheringArguments(levels, 0, block)
         status, _ = _native_operators.undither(part, how, scales, values, add=False)
         with pytest.raises(RuntimeError, match="refused its arguments"):
             _native_operators.check([_native.OK, status])
-    assert NaturalDithering.most_levels == native.MOST_UNDITHERED
+    assert NaturalDithering.most_levels == MOST_UNDITHERED

@@ -7,7 +7,7 @@ import pytest
 
 from fewbits.errors import SpecError
 from fewbits.theory import cost
-from fewbits.theory.cost import MODELS, Codec, Job, Link
+from fewbits.theory.cost import MODELS, Codec, Link, TrainingJob
 
 D = 10**6
 KEPT = 0.1  # q / d
@@ -114,11 +114,13 @@ def test_a_model_gives_its_baseline_one_and_falls_with_noise_and_bits(model: cos
         assert noisier < 1 or (theta == 0 and not model.both_ways)
 
 
-JOB = Job(values=10_000_000, workers=2, compute_seconds=0.05)
+JOB = TrainingJob(values=10_000_000, workers=2, compute_seconds=0.05)
 NINE = Codec(9.0, 3e9, 3e9)
 
 
-def seconds(job: Job, rate: float, codec: Codec | None = None, latency: float = 0.0) -> float:
+def seconds(
+    job: TrainingJob, rate: float, codec: Codec | None = None, latency: float = 0.0
+) -> float:
     link = Link(rate, latency)
     if codec is None:
         return cost.step_time(job, link).total_seconds
@@ -155,7 +157,7 @@ def test_the_model_is_near_what_was_measured_on_shaped_links(
     rate: float, workers: int, compute: float, codec: Codec | None, measured: float
 ) -> None:
     """Ten million parameters over gloo between namespaces: seconds a step, within a sixth."""
-    job = Job(10_000_000, workers, compute)
+    job = TrainingJob(10_000_000, workers, compute)
     assert seconds(job, rate, codec) == pytest.approx(measured, rel=1 / 6)
 
 
@@ -166,7 +168,7 @@ def test_the_model_is_too_hopeful_where_processors_are_short(
     rate: float, codec: Codec, measured: float
 ) -> None:
     """Four ranks coding on two cores took up to 1.6 times the modelled step."""
-    assert measured / 1.6 < seconds(Job(10_000_000, 4, 0.098), rate, codec) < measured
+    assert measured / 1.6 < seconds(TrainingJob(10_000_000, 4, 0.098), rate, codec) < measured
 
 
 def test_schemes_move_what_their_protocols_say() -> None:
@@ -175,8 +177,8 @@ def test_schemes_move_what_their_protocols_say() -> None:
     assert cost.sharded(d, n) == (1250, 2000, 1500, 2)
     assert cost.star(d, n) == (2000, 5000, 6000, 2)
     assert cost.gather(d, n) == (1000, 4000, 3000, 1)
-    for scheme in (cost.plain, *cost.SCHEMES.values()):
-        assert scheme(d, 1) == (0, 0, 0, 0)  # one worker sends nothing
+    for collective in (cost.plain, *cost.COLLECTIVE_TRAFFIC.values()):
+        assert collective(d, 1) == (0, 0, 0, 0)  # one worker sends nothing
 
 
 def test_work_for_messages_counts_where_the_wire_is_faster() -> None:
@@ -194,14 +196,13 @@ def test_work_for_messages_counts_where_the_wire_is_faster() -> None:
 
 
 def test_pieces_are_those_of_the_schemes() -> None:
-    pytest.importorskip("torch")
-    from fewbits.exchange import plan
+    from fewbits.session import routing
 
-    assert plan.PIECE == cost.PIECE
+    assert routing.PIECE == cost.PIECE
 
 
 def test_messages_hide_behind_computing_and_coding_does_not() -> None:
-    slow = Job(10_000_000, 2, compute_seconds=1.0, overlap=0.5)
+    slow = TrainingJob(10_000_000, 2, compute_seconds=1.0, overlap=0.5)
     own = cost.step_time(slow, Link(1e9), NINE, cost.sharded)
     assert own.hidden_seconds == own.wire_seconds < 0.5
     assert own.total_seconds == 1.0 + own.codec_seconds
@@ -212,7 +213,7 @@ def test_messages_hide_behind_computing_and_coding_does_not() -> None:
 @pytest.mark.parametrize("slowdown", [1.0, 81 / 64, 2.0])
 def test_the_break_even_bandwidth_is_where_both_take_the_same_time(slowdown: float) -> None:
     for workers in (2, 8):
-        job = Job(10_000_000, workers, 0.05)
+        job = TrainingJob(10_000_000, workers, 0.05)
         rate = cost.break_even_bits_per_second(job, NINE, slowdown=slowdown)
         assert slowdown * seconds(job, rate, NINE) == pytest.approx(seconds(job, rate))
         assert slowdown * seconds(job, rate / 2, NINE) < seconds(job, rate / 2)
@@ -223,7 +224,7 @@ def test_some_codecs_gain_on_no_link_and_some_on_every_one() -> None:
     assert cost.break_even_bits_per_second(JOB, Codec(32.0, 1e9, 1e9)) == 0
     assert cost.break_even_bits_per_second(JOB, NINE, slowdown=4.0) == 0
     assert cost.break_even_bits_per_second(JOB, Codec(9.0)) == math.inf
-    alone = Job(10_000_000, 1, 0.05)
+    alone = TrainingJob(10_000_000, 1, 0.05)
     assert cost.break_even_bits_per_second(alone, NINE) == 0
 
 
@@ -234,10 +235,10 @@ def test_some_codecs_gain_on_no_link_and_some_on_every_one() -> None:
         (lambda: Link(1e9, -1.0), "latency_seconds must be"),
         (lambda: Codec(9.0, 0.0), "encode_values_per_second must be positive"),
         (lambda: Codec(math.nan), "bits_per_value"),
-        (lambda: Job(10, 0, 1.0), "at least 1 worker, got 0"),
-        (lambda: Job(0, 1, 1.0), "at least 1 parameter, got 0"),
-        (lambda: Job(1, 1, -1.0), "compute_seconds"),
-        (lambda: Job(1, 1, 1.0, overlap=1.5), "overlap must lie between 0 and 1"),
+        (lambda: TrainingJob(10, 0, 1.0), "at least 1 worker, got 0"),
+        (lambda: TrainingJob(0, 1, 1.0), "at least 1 parameter, got 0"),
+        (lambda: TrainingJob(1, 1, -1.0), "compute_seconds"),
+        (lambda: TrainingJob(1, 1, 1.0, overlap=1.5), "overlap must lie between 0 and 1"),
         (lambda: MODELS[1].slowdown(1.0, 1.5), "theta must lie between 0 and 1"),
         (lambda: MODELS[1].speedup(1.0, 0.0, 1.0), "bits_per_value must be positive"),
         (lambda: cost.break_even_bits_per_second(JOB, NINE, slowdown=0.0), "slowdown"),

@@ -6,7 +6,7 @@ import pytest
 
 from fewbits import Guarantee
 from fewbits.theory import bounds, cost, planner
-from fewbits.theory.cost import Codec, Job, Link
+from fewbits.theory.cost import Codec, Link, TrainingJob
 from fewbits.theory.planner import Candidate, Setting
 
 FAST = Codec(9.0, 2e9, 2e9)
@@ -18,12 +18,12 @@ ALL = [COARSE, NOISY, CAST, NATURAL]
 
 
 def setting(rate: float, workers: int = 8, **more: float) -> Setting:
-    return Setting(Job(25_000_000, workers, 0.2), Link(rate, 0.001), **more)
+    return Setting(TrainingJob(25_000_000, workers, 0.2), Link(rate, 0.001), **more)
 
 
 def test_a_prediction_is_step_time_times_iterations() -> None:
     own = planner.predict(NATURAL, setting(1e9))
-    step = cost.step_time(Job(25_000_000, 8, 0.2), Link(1e9, 0.001), FAST, cost.sharded)
+    step = cost.step_time(TrainingJob(25_000_000, 8, 0.2), Link(1e9, 0.001), FAST, cost.sharded)
     assert own.step == step
     assert own.slowdown == 81 / 64
     assert own.seconds_per_progress == pytest.approx(81 / 64 * step.total_seconds)
@@ -33,7 +33,7 @@ def test_a_prediction_is_step_time_times_iterations() -> None:
 def test_less_noise_in_gradients_and_one_direction_help() -> None:
     calm = planner.predict(NATURAL, setting(1e9, noise=0.0))
     assert calm.slowdown == 9 / 8 * (1 + 1 / 64)
-    one = planner.predict(NATURAL, setting(1e9, scheme=cost.gather))
+    one = planner.predict(NATURAL, setting(1e9, collective=cost.gather))
     assert one.slowdown == 9 / 8
 
 
@@ -57,7 +57,7 @@ def test_compression_is_advised_on_slow_links_only() -> None:
 def test_compression_pays_below_the_largest_break_even() -> None:
     rows = planner.ranked(ALL, setting(1e9))
     below = planner.pays_below_bits_per_second(rows)
-    job = Job(25_000_000, 8, 0.2)
+    job = TrainingJob(25_000_000, 8, 0.2)
     for factor, sign in ((0.5, 1), (2.0, -1)):
         own = [planner.predict(candidate, Setting(job, Link(factor * below))) for candidate in ALL]
         gains = [row.gain for row in own if row.gain is not None]

@@ -150,7 +150,7 @@ def run_diana(own: Quadratics, rule: step_sizes.Shifted) -> float:
     return own.gap(x)
 
 
-def run_marina(own: Quadratics, rule: step_sizes.Marina) -> float:
+def run_marina(own: Quadratics, rule: step_sizes.MarinaConstants) -> float:
     x = np.zeros(D)
     g = own.gradients(x).mean(axis=0)
     for _ in range(STEPS):
@@ -163,7 +163,7 @@ def run_marina(own: Quadratics, rule: step_sizes.Marina) -> float:
     return own.gap(x)
 
 
-def run_dasha(own: Quadratics, rule: step_sizes.Dasha) -> float:
+def run_dasha(own: Quadratics, rule: step_sizes.DashaConstants) -> float:
     x = np.zeros(D)
     g = own.gradients(x)
     for _ in range(STEPS):

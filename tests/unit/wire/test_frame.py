@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 import fewbits
 from cases import array, sealed
-from fewbits import DecodeError, LimitError, VersionError, _native
-from fewbits.kernels.formats import FLOAT32, FORMATS
+from fewbits import DecodeError, LimitError, VersionError
+from fewbits.backend import library as _native
+from fewbits.reference.formats import FLOAT32, FORMATS
 from fewbits.wire import frame as wire
-from fewbits.wire.frame import Header, Parameter, ParameterType, Stage
+from fewbits.wire.frame import Header, Parameter, ParameterType, StageRecord
 
 LIMIT = 2**28
 
@@ -47,10 +48,10 @@ values = {
 
 
 @st.composite
-def stages(draw: st.DrawFn) -> Stage:
+def stages(draw: st.DrawFn) -> StageRecord:
     numbers = sorted(draw(st.sets(st.integers(0, 255), max_size=3)))
     kinds = [draw(st.sampled_from(list(ParameterType))) for _ in numbers]
-    return Stage(
+    return StageRecord(
         draw(st.integers(0, 65535)),
         tuple(
             Parameter(number, kind, draw(values[kind]))
@@ -243,7 +244,7 @@ def resident() -> int:
 
 
 def claiming(shape: tuple[int, ...], code: int = 4) -> bytes:
-    header = Header(FLOAT32, shape, (Stage(code),), (30, 3)).encode()
+    header = Header(FLOAT32, shape, (StageRecord(code),), (30, 3)).encode()
     return sealed(header + bytes(33))
 
 
@@ -274,20 +275,20 @@ def test_a_small_frame_cannot_claim_memory(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("shape", [(0, 2**61), (2**31, 0, 2**30)])
 def test_shapes_that_numpy_cannot_make_are_refused(shape: tuple[int, ...]) -> None:
-    header = Header(FORMATS[1], shape, (Stage(1),), (0,)).encode()
+    header = Header(FORMATS[1], shape, (StageRecord(1),), (0,)).encode()
     with pytest.raises(DecodeError):
         fewbits.decompress(sealed(header), max_elements=2**62)
 
 
 def test_parsing_reports_the_offsets_of_sections() -> None:
-    header = Header(FLOAT32, (5,), (Stage(9),), (2, 0, 3))
+    header = Header(FLOAT32, (5,), (StageRecord(9),), (2, 0, 3))
     body = header.encode() + b"ab" + b"cde"
     sections = [section.tobytes() for section in parse(sealed(body)).sections]
     assert sections == [b"ab", b"", b"cde"]
 
 
 def test_the_native_structure_is_what_python_thinks() -> None:
-    header = Header(FORMATS[3], (3, 700), (Stage(65535),), (1, 2), nonfinite=True)
+    header = Header(FORMATS[3], (3, 700), (StageRecord(65535),), (1, 2), nonfinite=True)
     data = np.frombuffer(sealed(header.encode() + bytes(3)), np.uint8)
     status, raw, _ = _native.frame_parse(data, LIMIT)
     assert status == _native.OK

@@ -1,0 +1,7 @@
+"""`python -m fewbits_lab.cli`."""
+
+import sys
+
+from fewbits_lab.cli import main
+
+sys.exit(main())

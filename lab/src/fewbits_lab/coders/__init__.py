@@ -1,0 +1,1 @@
+"""Entropy coders compared: on what, how, and who takes part."""

@@ -1,0 +1,1 @@
+"""The page: every result of a folder, with figures, tables, claims and origins."""

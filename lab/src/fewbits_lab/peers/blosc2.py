@@ -1,0 +1,9 @@
+"""Bytes of a kind put together, then lz4 or zstd."""
+
+from fewbits_lab.peers import lossless
+from fewbits_lab.peers.peer import Peer, PeerInput
+
+
+def peers(gradient: PeerInput) -> list[Peer]:
+    """Codecs that work on the bytes of the vector."""
+    return lossless.of("blosc2", gradient)

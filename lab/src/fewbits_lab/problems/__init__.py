@@ -1,0 +1,1 @@
+"""Problems that compressed descent is run on, and descent itself."""

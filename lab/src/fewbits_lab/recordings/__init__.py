@@ -1,0 +1,1 @@
+"""Gradients of real models: recorded while they train, read again, and looked at."""

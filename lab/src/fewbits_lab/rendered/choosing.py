@@ -1,0 +1,31 @@
+"""docs/choosing.md, from `bits_error.py`, `equal_bits.py` and others."""
+
+from fewbits_lab.prose import span, table
+from fewbits_lab.results import results
+from fewbits_lab.studies.bench import text as bench_text
+from fewbits_lab.studies.bits_error.text import bits, gap_to_bound
+from fewbits_lab.studies.equal_bits.text import nu
+from fewbits_lab.studies.feedback import show as feedback_show
+
+
+def short_answer() -> str:
+    """The table of advice."""
+    coded, subtractive = bench_text.BENCH_CODED, "sparse-dithering:rounding=subtractive"
+    pace = span(map(bench_text.times_memcpy, bench_text.calls(coded)), 2)
+    tiny = [
+        feedback_show.summaries(results("feedback"), data)["top-k"].bits or 0.0
+        for data in ("digits", "mnist")
+    ]
+    excess = max(row["excess"] for row in results("spherical-speed")["rows"])
+    rows = [
+        ["to switch it on and not think", f"`{coded}`: unbiased with ω = 1/8 for every vector, {bits(coded):.1f} bits a Gaussian value, {pace} times the speed of memcpy"],
+        ["fewer bits, several workers averaged", f"`{subtractive}`: unbiased, error ν/3 whatever the vector, {bits(subtractive):.1f} bits at ν = 0.1; `{nu(2)}` for 2 bits, `{nu(4)}` for 4"],
+        ["the same for vectors that are mostly zeros", "`sparse-dithering:rounding=stochastic`: zeros stay zeros and cost next to nothing"],
+        ["about one bit, several workers averaged", "`hadamard:signs=private\\|sparse-dithering:nu=1.5,scale=matched`: nearly unbiased, the bias is below"],
+        ["the least error for the bits, with error feedback or one sender", f"`sparse-dithering:scale=least-squares`: within {gap_to_bound():.2f} bit of ½ log₂(1/error) on a Gaussian vector"],
+        [f"{span(tiny, 2)} bits, with error feedback", "`tiny`, a preset of `fewbits.ddp`: [its evidence](feedback.md#which-operator-and-feedback-the-evidence)"],
+        ["a sum that a device can add up in integers", "`natural`: signed powers of two"],
+        ["the yardstick of the theory", f"`spherical`: within {excess:.2f} bits a block of what is possible, at the price of a search"],
+        ["to be sure that nothing is lost", "`identity`, or do not compress: if your link moves 2 bytes a value in less time than a backward pass takes, `bfloat16` is enough"],
+    ]  # fmt: skip
+    return table("you want|take", rows)

@@ -1,0 +1,118 @@
+"""Every page that has measured numbers, and what makes each of its blocks."""
+
+from functools import partial
+
+from fewbits_lab.rendered import choosing, coding, localsgd, methods, operators, readme
+from fewbits_lab.rendered.blocks import Block
+from fewbits_lab.studies.accuracy import text as accuracy
+from fewbits_lab.studies.bench import text as bench
+from fewbits_lab.studies.bias import text as bias
+from fewbits_lab.studies.bits_error import text as bits_error
+from fewbits_lab.studies.coding import text as coders
+from fewbits_lab.studies.equal_bits import text as equal_bits
+from fewbits_lab.studies.federated_mnist import text as federated_mnist
+from fewbits_lab.studies.federated_scale import text as federated_scale
+from fewbits_lab.studies.feedback import text as feedback
+from fewbits_lab.studies.flower import text as flower
+from fewbits_lab.studies.links import text as links
+from fewbits_lab.studies.local_sgd import text as local_sgd
+from fewbits_lab.studies.methods import text as by_method
+from fewbits_lab.studies.oc_regressions import text as regressions
+from fewbits_lab.studies.oc_sweep import text as sweep
+from fewbits_lab.studies.scale import text as scale
+from fewbits_lab.studies.sharded_training import text as sharded
+from fewbits_lab.studies.switch_links import text as switch_links
+from fewbits_lab.studies.switch_speed import text as switch_speed
+from fewbits_lab.studies.time_to_accuracy import text as race
+from fewbits_lab.studies.transport import text as transport
+
+FIGURES: dict[str, Block] = {"docs/_static/bits-error.svg": bits_error.figure}
+PAGES: dict[str, dict[str, Block]] = {
+    "README.md": {
+        "figure": readme.figure,
+        "headline": readme.headline,
+        "accuracy": accuracy.claim,
+        "accuracy-table": accuracy.accuracy_table,
+        "tiny": feedback.tiny,
+        "federated": readme.federated,
+        "operators": operators.operators_table,
+        "operators-note": readme.operators_note,
+        "speed": readme.speed,
+        "when-not": readme.when_not_to,
+    },
+    "docs/architecture.md": {"checksum": bench.checksum},
+    "docs/choosing.md": {
+        "short-answer": choosing.short_answer,
+        "costs": bits_error.costs_table,
+        "equal-bits": equal_bits.equal_table,
+        "bias": equal_bits.bias_verdict,
+    },
+    "docs/coding.md": {
+        "in-short": coding.in_short,
+        "when-to-use": coding.when_to_use,
+        "sizes": coders.sizes_table,
+        "speeds": coders.speeds_table,
+    },
+    "docs/feedback.md": {
+        "digits": partial(feedback.accuracy_table, "digits"),
+        "mnist": partial(feedback.accuracy_table, "mnist"),
+        "accuracy-verdict": feedback.accuracy_verdict,
+        "convolutional": feedback.convolutional,
+        "convolutional-table": partial(feedback.search_table, "feedback-cnn"),
+        "convolutional-verdict": feedback.convolutional_verdict,
+        "searched": feedback.searched,
+        "searched-table": partial(feedback.search_table, "feedback-search"),
+        "searched-verdict": feedback.searched_verdict,
+        "pilots": feedback.pilots,
+        "draws": bias.draws_table,
+        "training": bias.training,
+        "tail": bias.tail_table,
+        "tail-verdict": bias.tail_verdict,
+    },
+    "docs/flower.md": {"bytes": flower.bytes_table, "overhead": flower.overhead},
+    "docs/format.md": {
+        "codes": partial(operators.codes_table, stages=False),
+        "stage-codes": partial(operators.codes_table, stages=True),
+    },
+    "docs/fsdp.md": {"runs": sharded.runs_table, "verdict": sharded.verdict},
+    "docs/lab.md": {
+        "sweep": sweep.sweep_verdict,
+        "scale-method": scale.scale_method,
+        "scale": scale.scale_verdict,
+    },
+    "docs/localsgd.md": {
+        "runs": local_sgd.runs_table,
+        "verdict": localsgd.verdict,
+        "helps": localsgd.helps,
+    },
+    "docs/methods.md": {
+        "methods": by_method.methods_table,
+        "regressions": regressions.regressions_table,
+        "regressions-verdict": regressions.regressions_verdict,
+        "spherical-verdict": methods.spherical_verdict,
+        "federated": federated_mnist.federated_table,
+        "scale": federated_scale.scale_table,
+        "scale-verdict": federated_scale.scale_verdict,
+    },
+    "docs/switch.md": {
+        "arithmetic": switch_speed.arithmetic_table,
+        "loopback": switch_speed.loopback_table,
+        "where-time-goes": switch_speed.where_time_goes,
+        "links": switch_links.links_table,
+        "links-bytes": switch_links.links_bytes,
+        "links-seconds": switch_links.links_seconds,
+        "accuracy": accuracy.on_the_switch,
+    },
+    "docs/when-not.md": {
+        "then-rather": links.powersgd_verdict,
+        "steps": links.steps_table,
+        "gains": links.gains_table,
+        "crossings": links.crossings,
+        "auto": links.auto_verdict,
+        "plans": links.plans_table,
+        "plans-verdict": links.plans_verdict,
+        "race": race.race_table,
+        "race-verdict": race.race_verdict,
+        "transport": transport.transport_table,
+    },
+}

@@ -1,0 +1,1 @@
+"""Accuracy with natural compression both ways."""

@@ -1,0 +1,1 @@
+"""Speed of natural compression against memcpy and the float16 cast."""

@@ -1,0 +1,1 @@
+"""The error that is left in the mean of many draws."""

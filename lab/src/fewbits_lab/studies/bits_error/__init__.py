@@ -1,0 +1,1 @@
+"""Bits against error: operators, baselines and the lower bound."""

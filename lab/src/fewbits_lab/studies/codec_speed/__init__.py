@@ -1,0 +1,1 @@
+"""Speed of every codec against memcpy."""

@@ -1,0 +1,1 @@
+"""Lossless coding of natural compression's exponents, means."""

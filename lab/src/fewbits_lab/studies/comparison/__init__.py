@@ -1,0 +1,1 @@
+"""Compressors compared."""

@@ -1,0 +1,1 @@
+"""Unbiased operators at EDEN's bits."""

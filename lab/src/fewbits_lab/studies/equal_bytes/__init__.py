@@ -1,0 +1,1 @@
+"""Recorded gradients: errors at equal measured bytes."""

@@ -1,0 +1,1 @@
+"""FedAvg on MNIST, ten clients that have little in common."""

@@ -1,0 +1,1 @@
+"""FedAvg with 10 to 10,000 simulated clients."""

@@ -1,0 +1,1 @@
+"""Error feedback: a sixth of a bit a value."""

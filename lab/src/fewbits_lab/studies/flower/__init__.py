@@ -1,0 +1,1 @@
+"""A Flower federation on the wire."""

@@ -1,0 +1,1 @@
+"""Recorded gradients: entropy by layer and step."""

@@ -1,0 +1,1 @@
+"""Seconds a step, the median."""

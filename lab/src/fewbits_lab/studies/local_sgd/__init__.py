@@ -1,0 +1,1 @@
+"""LocalSGD and DiLoCo with compressed changes."""

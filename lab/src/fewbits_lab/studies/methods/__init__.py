@@ -1,0 +1,1 @@
+"""Methods by operator on workers that have little in common."""

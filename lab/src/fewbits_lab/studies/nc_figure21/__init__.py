@@ -1,0 +1,1 @@
+"""Natural compression, Figure 21: exponents of gradients."""

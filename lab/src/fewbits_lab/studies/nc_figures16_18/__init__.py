@@ -1,0 +1,1 @@
+"""Natural compression, Figures 16 to 18."""

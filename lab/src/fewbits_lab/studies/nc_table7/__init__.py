@@ -1,0 +1,1 @@
+"""Natural compression, Table 7."""

@@ -1,0 +1,1 @@
+"""Training with and without compression, as in the paper's experiments, on a smaller scale."""

@@ -1,0 +1,1 @@
+"""Optimal compression, spherical compression in blocks."""

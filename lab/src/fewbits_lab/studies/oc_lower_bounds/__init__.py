@@ -1,0 +1,1 @@
+"""Optimal compression, lower bounds."""

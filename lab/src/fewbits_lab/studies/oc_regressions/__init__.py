@@ -1,0 +1,1 @@
+"""Optimal compression, regressions with real frames."""

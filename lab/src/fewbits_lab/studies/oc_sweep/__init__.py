@@ -1,0 +1,1 @@
+"""Optimal compression, sweeps of ν and ω."""

@@ -1,0 +1,1 @@
+"""Optimal compression, bounds of sparse dithering."""

@@ -1,0 +1,1 @@
+"""Spherical compression: bits over the bound, and the native search."""

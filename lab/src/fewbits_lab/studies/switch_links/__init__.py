@@ -1,0 +1,1 @@
+"""Natural compression summed in the network."""

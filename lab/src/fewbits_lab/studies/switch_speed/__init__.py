@@ -1,0 +1,1 @@
+"""The speed at which one core adds and rounds."""

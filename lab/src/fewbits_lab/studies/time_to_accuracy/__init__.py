@@ -1,0 +1,1 @@
+"""Seconds until the goal."""

@@ -1,0 +1,1 @@
+"""Selecting the largest magnitudes."""

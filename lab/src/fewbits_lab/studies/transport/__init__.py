@@ -1,0 +1,1 @@
+"""Seconds of an exchange."""

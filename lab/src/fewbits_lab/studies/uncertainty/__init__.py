@@ -1,0 +1,1 @@
+"""The uncertainty principle, measured."""

@@ -1,0 +1,368 @@
+// The entropy coder with AVX2: eight lanes a vector. Gather instructions are slow on many
+// processors, so the tables are read by plain loads.
+#if defined(__AVX2__)
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "avx2/avx2.h"
+#include "avx2/shuffles.h"
+#include "rans.h"
+
+namespace fewbits {
+namespace {
+
+using Half = __m128i;
+
+// The loops below call these a few times each; left alone, GCC makes calls of them and passes
+// vectors through memory, which halved the speed.
+#define FEWBITS_INLINE [[gnu::always_inline]] inline
+
+FEWBITS_INLINE Half shuffle(Half words, const Shuffles &shuffles, uint32_t set) {
+    return _mm_shuffle_epi8(words,
+                            _mm_load_si128(reinterpret_cast<const Half *>(shuffles.bytes[set])));
+}
+
+FEWBITS_INLINE Vector both(Half low, Half high) {
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
+}
+
+FEWBITS_INLINE uint32_t lanes_of(Vector mask) {
+    return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(mask)));
+}
+
+// ---- counting ----
+
+// Exponents crowd together: nearly all symbols of a block lie in a few neighbouring values. Those
+// are counted by comparing whole vectors with each value, four times as fast as one by one.
+constexpr size_t kCrowd = 16;                // values
+constexpr size_t kSample = 2048;             // symbols that tell where they are
+constexpr size_t kCountChunk = 255 * kGroup; // counts of a chunk fit into bytes
+
+// The first of the neighbouring values that hold most of the counts, and how many they hold.
+struct Crowd {
+    size_t first = 0;
+    uint32_t held;
+
+    explicit Crowd(const Histogram &counts) : held(std::accumulate(counts, counts + kCrowd, 0u)) {
+        uint32_t now = held;
+        for (size_t start = 1; start + kCrowd <= 256; ++start) {
+            now = now + counts[start + kCrowd - 1] - counts[start - 1];
+            if (now > held) {
+                held = now;
+                first = start;
+            }
+        }
+    }
+};
+
+// Eight of the crowd's values, from `first` on, in one chunk.
+void count_eight(const uint8_t *chunk, size_t first, uint32_t *counts) {
+    Vector found[8];
+    std::fill_n(found, 8, _mm256_setzero_si256());
+    for (size_t i = 0; i < kCountChunk; i += kGroup) {
+        const Vector symbols = load(chunk + i);
+        for (size_t value = 0; value < 8; ++value) {
+            const Vector wanted = _mm256_set1_epi8(static_cast<char>(first + value));
+            found[value] = _mm256_sub_epi8(found[value], _mm256_cmpeq_epi8(symbols, wanted));
+        }
+    }
+    for (size_t value = 0; value < 8; ++value) {
+        uint64_t sums[4];
+        store(sums, _mm256_sad_epu8(found[value], _mm256_setzero_si256()));
+        counts[value] += static_cast<uint32_t>(sums[0] + sums[1] + sums[2] + sums[3]);
+    }
+}
+
+// The symbols of a chunk outside the crowd, one by one; returns their number.
+size_t count_strays(const uint8_t *chunk, size_t first, Histogram &counts) {
+    size_t total = 0;
+    const Vector base = _mm256_set1_epi8(static_cast<char>(first));
+    for (size_t i = 0; i < kCountChunk; i += kGroup) {
+        const Vector places = _mm256_sub_epi8(load(chunk + i), base);
+        const Vector inside =
+            _mm256_cmpeq_epi8(_mm256_min_epu8(places, _mm256_set1_epi8(kCrowd - 1)), places);
+        uint32_t strays = ~static_cast<uint32_t>(_mm256_movemask_epi8(inside));
+        for (; strays != 0; strays &= strays - 1, ++total) {
+            ++counts[chunk[i + static_cast<size_t>(std::countr_zero(strays))]];
+        }
+    }
+    return total;
+}
+
+// ---- encoding ----
+
+struct Entries {
+    Vector reciprocal, rest; // the halves of eight entries
+};
+
+FEWBITS_INLINE Entries entries_of(const uint8_t *symbols, const RansEncodeTable &table) {
+    const auto word = load_as<uint64_t>(symbols);
+    const auto pair = [&](int lane) {
+        const auto entry = [&](int i) { return table.entries + ((word >> (8 * i)) & 255); };
+        const __m128 low =
+            _mm_castsi128_ps(_mm_loadl_epi64(reinterpret_cast<const Half *>(entry(lane))));
+        return _mm_loadh_pi(low, reinterpret_cast<const __m64 *>(entry(lane + 1)));
+    };
+    // Shuffles stay within halves of a vector, so lanes 0, 1, 4, 5 and 2, 3, 6, 7 go together.
+    const __m256 even = _mm256_insertf128_ps(_mm256_castps128_ps256(pair(0)), pair(4), 1);
+    const __m256 odd = _mm256_insertf128_ps(_mm256_castps128_ps256(pair(2)), pair(6), 1);
+    return {_mm256_castps_si256(_mm256_shuffle_ps(even, odd, 0x88)),
+            _mm256_castps_si256(_mm256_shuffle_ps(even, odd, 0xDD))};
+}
+
+// Eight lanes take a symbol each; their words go below `end`, which moves. Writes 16 bytes.
+FEWBITS_INLINE Vector encode_eight(Vector x, const Entries &entries, uint8_t *&end) {
+    const Vector frequency = _mm256_and_si256(entries.rest, all(kRansTotal - 1));
+    const Vector stays = _mm256_cmpgt_epi32(_mm256_slli_epi32(frequency, 19), x);
+    const uint32_t leaving = lanes_of(stays) ^ 255;
+    const Vector low = _mm256_and_si256(x, all(0xFFFF));
+    const Half words =
+        _mm_packus_epi32(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1));
+    _mm_storeu_si128(reinterpret_cast<Half *>(end - 16), shuffle(words, kCompress, leaving));
+    end -= 2 * std::popcount(leaving);
+    x = _mm256_blendv_epi8(_mm256_srli_epi32(x, 16), x, stays);
+    // The upper halves of the products x * reciprocal, even lanes and odd lanes.
+    const Vector even = _mm256_mul_epu32(x, entries.reciprocal);
+    const Vector odd =
+        _mm256_mul_epu32(_mm256_srli_epi64(x, 32), _mm256_srli_epi64(entries.reciprocal, 32));
+    const Vector upper = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
+    const Vector shift = _mm256_and_si256(_mm256_srli_epi32(entries.rest, 12), all(15));
+    const Vector quotient = _mm256_srlv_epi32(upper, shift);
+    const Vector bias = _mm256_srli_epi32(entries.rest, 16);
+    return _mm256_add_epi32(
+        _mm256_add_epi32(x, bias),
+        _mm256_mullo_epi32(quotient, _mm256_sub_epi32(all(kRansTotal), frequency)));
+}
+
+template <int vectors>
+uint8_t *encode_lanes(ConstBytes symbols, const RansEncodeTable &table, std::span<uint32_t> states,
+                      Bytes room) {
+    constexpr size_t lanes = 8 * vectors;
+    uint8_t *const limit = room.data();
+    size_t left = symbols.size() / lanes * lanes;
+    uint8_t *end = rans_encode_lanes(symbols.data() + left, symbols.size() - left, table, states,
+                                     limit, room.data() + room.size());
+    if (end == nullptr) {
+        return nullptr;
+    }
+    Vector x[vectors];
+    for (size_t j = 0; j < vectors; ++j) {
+        x[j] = load(&states[8 * j]);
+    }
+    for (; left > 0 && static_cast<size_t>(end - limit) >= 2 * lanes; left -= lanes) {
+        const uint8_t *const from = symbols.data() + left - lanes;
+#pragma GCC unroll 8
+        for (size_t turn = 0; turn < vectors; ++turn) {
+            const size_t j = vectors - 1 - turn;
+            x[j] = encode_eight(x[j], entries_of(from + 8 * j, table), end);
+        }
+    }
+    for (size_t j = 0; j < vectors; ++j) {
+        store(&states[8 * j], x[j]);
+    }
+    return rans_encode_lanes(symbols.data(), left, table, states, limit, end);
+}
+
+// ---- decoding ----
+
+FEWBITS_INLINE Vector slots_of(Vector x, const RansDecodeTable &table) {
+    const Vector places = _mm256_and_si256(x, all(kRansTotal - 1));
+    const auto four = [&](Half place) {
+        const auto low = static_cast<uint64_t>(_mm_cvtsi128_si64(place));
+        const auto high = static_cast<uint64_t>(_mm_extract_epi64(place, 1));
+        const auto slot = [&](uint64_t at) { return static_cast<int>(table.slots[at]); };
+        Half slots = _mm_cvtsi32_si128(slot(static_cast<uint32_t>(low)));
+        slots = _mm_insert_epi32(slots, slot(low >> 32), 1);
+        slots = _mm_insert_epi32(slots, slot(static_cast<uint32_t>(high)), 2);
+        return _mm_insert_epi32(slots, slot(high >> 32), 3);
+    };
+    return both(four(_mm256_castsi256_si128(places)), four(_mm256_extracti128_si256(places, 1)));
+}
+
+// Eight lanes give a symbol each, in 32-bit fields; words come from `from`, which moves. Reads 16
+// bytes.
+FEWBITS_INLINE Vector decode_eight(Vector &x, const RansDecodeTable &table, const uint8_t *&from) {
+    const Vector slots = slots_of(x, table);
+    const Vector frequency = _mm256_and_si256(slots, all(kRansTotal - 1));
+    const Vector place = _mm256_and_si256(_mm256_srli_epi32(slots, 12), all(kRansTotal - 1));
+    const Vector next =
+        _mm256_add_epi32(_mm256_mullo_epi32(frequency, _mm256_srli_epi32(x, kRansBits)), place);
+    const Vector low = _mm256_cmpgt_epi32(all(kRansLow), next);
+    const uint32_t set = lanes_of(low);
+    const Half words = shuffle(_mm_loadu_si128(reinterpret_cast<const Half *>(from)), kExpand, set);
+    from += 2 * std::popcount(set);
+    const Vector refilled =
+        _mm256_or_si256(_mm256_slli_epi32(next, 16), _mm256_cvtepu16_epi32(words));
+    x = _mm256_blendv_epi8(next, refilled, low);
+    return _mm256_srli_epi32(slots, 24);
+}
+
+template <int vectors> void store_symbols(const Vector (&symbols)[vectors], uint8_t *to) {
+    if constexpr (vectors % 4 == 0) {
+        for (size_t j = 0; j < vectors; j += 4) {
+            const Vector mixed =
+                _mm256_packus_epi16(_mm256_packus_epi32(symbols[j], symbols[j + 1]),
+                                    _mm256_packus_epi32(symbols[j + 2], symbols[j + 3]));
+            store(to + 8 * j,
+                  _mm256_permutevar8x32_epi32(mixed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
+        }
+    } else {
+        for (size_t j = 0; j < vectors; ++j) {
+            const Half words = _mm_packus_epi32(_mm256_castsi256_si128(symbols[j]),
+                                                _mm256_extracti128_si256(symbols[j], 1));
+            _mm_storel_epi64(reinterpret_cast<Half *>(to + 8 * j), _mm_packus_epi16(words, words));
+        }
+    }
+}
+
+template <int vectors>
+const uint8_t *decode_lanes(ConstBytes data, const RansDecodeTable &table,
+                            std::span<uint32_t> states, Bytes symbols) {
+    constexpr size_t lanes = 8 * vectors;
+    const uint8_t *from = data.data();
+    const uint8_t *const end = from + data.size();
+    Vector x[vectors];
+    for (size_t j = 0; j < vectors; ++j) {
+        x[j] = load(&states[8 * j]);
+    }
+    size_t i = 0;
+    // A turn uses up to a word for each lane, and looks no further.
+    for (; symbols.size() - i >= lanes && static_cast<size_t>(end - from) >= 2 * lanes;
+         i += lanes) {
+        Vector found[vectors];
+#pragma GCC unroll 8
+        for (size_t j = 0; j < vectors; ++j) {
+            found[j] = decode_eight(x[j], table, from);
+        }
+        store_symbols<vectors>(found, symbols.data() + i);
+    }
+    for (size_t j = 0; j < vectors; ++j) {
+        store(&states[8 * j], x[j]);
+    }
+    return rans_decode_lanes(from, end, table, states, symbols, i);
+}
+
+void count_symbols(ConstBytes symbols, Histogram &counts) {
+    if (symbols.size() < kSample + kCountChunk) {
+        return portable_coder.count_symbols(symbols, counts);
+    }
+    Histogram sampled = {};
+    portable_coder.count_symbols(symbols.first(kSample), sampled);
+    std::transform(counts, counts + 256, sampled, counts, std::plus<>());
+    const Crowd crowd(sampled);
+    size_t at = kSample;
+    size_t strays = kSample - crowd.held;
+    // As long as few stray: one by one they are slower here than in the portable table.
+    for (; strays <= kSample / 64 && symbols.size() - at >= kCountChunk; at += kCountChunk) {
+        const uint8_t *const chunk = symbols.data() + at;
+        count_eight(chunk, crowd.first, counts + crowd.first);
+        count_eight(chunk, crowd.first + 8, counts + crowd.first + 8);
+        strays = count_strays(chunk, crowd.first, counts) * kSample / kCountChunk;
+    }
+    portable_coder.count_symbols(symbols.subspan(at), counts);
+}
+
+uint8_t *encode(ConstBytes symbols, const RansEncodeTable &table, std::span<uint32_t> states,
+                Bytes room) {
+    switch (states.size()) {
+    case 8:
+        return encode_lanes<1>(symbols, table, states, room);
+    case 16:
+        return encode_lanes<2>(symbols, table, states, room);
+    case 32:
+        return encode_lanes<4>(symbols, table, states, room);
+    case 64:
+        return encode_lanes<8>(symbols, table, states, room);
+    default:
+        return portable_coder.encode(symbols, table, states, room);
+    }
+}
+
+const uint8_t *decode(ConstBytes data, const RansDecodeTable &table, std::span<uint32_t> states,
+                      Bytes symbols) {
+    switch (states.size()) {
+    case 8:
+        return decode_lanes<1>(data, table, states, symbols);
+    case 16:
+        return decode_lanes<2>(data, table, states, symbols);
+    case 32:
+        return decode_lanes<4>(data, table, states, symbols);
+    case 64:
+        return decode_lanes<8>(data, table, states, symbols);
+    default:
+        return portable_coder.decode(data, table, states, symbols);
+    }
+}
+
+size_t nonzero(ConstBytes symbols, Bytes mask) {
+    const size_t whole = symbols.size() / kGroup * kGroup;
+    size_t total = 0;
+    for (size_t i = 0; i < whole; i += kGroup) {
+        const Vector zeros = _mm256_cmpeq_epi8(load(symbols.data() + i), _mm256_setzero_si256());
+        const uint32_t bits = ~static_cast<uint32_t>(_mm256_movemask_epi8(zeros));
+        std::memcpy(mask.data() + i / 8, &bits, 4);
+        total += static_cast<size_t>(std::popcount(bits));
+    }
+    return total + portable_coder.nonzero(symbols.subspan(whole), mask.subspan(whole / 8));
+}
+
+void join_plane(ConstBytes plane, ConstBytes mask, Bytes joined) {
+    join_bits(plane, mask, joined,
+              [](uint64_t word, uint64_t chosen) { return _pext_u64(word, chosen); });
+}
+
+void spread_plane(ConstBytes joined, ConstBytes mask, Bytes plane) {
+    spread_bits(joined, mask, plane,
+                [](uint64_t word, uint64_t chosen) { return _pdep_u64(word, chosen); });
+}
+
+// A byte of ones for each bit that is set.
+uint64_t bytes_of(uint8_t bits) { return _pdep_u64(bits, 0x0101010101010101u) * 0xFF; }
+
+void join_bytes(ConstBytes codes, ConstBytes mask, Bytes joined) {
+    const size_t whole = codes.size() / 8;
+    uint8_t *to = joined.data();
+    for (size_t i = 0; i < whole; ++i) {
+        uint64_t word;
+        std::memcpy(&word, codes.data() + 8 * i, 8);
+        word = _pext_u64(word, bytes_of(mask[i]));
+        std::memcpy(to, &word, 8);
+        to += std::popcount(mask[i]);
+    }
+    const auto done = static_cast<size_t>(to - joined.data());
+    portable_coder.join_bytes(codes.subspan(8 * whole), mask.subspan(whole), joined.subspan(done));
+}
+
+void spread_bytes(ConstBytes joined, ConstBytes mask, Bytes codes) {
+    const size_t whole = codes.size() / 8;
+    const uint8_t *from = joined.data();
+    for (size_t i = 0; i < whole; ++i) {
+        uint64_t word;
+        std::memcpy(&word, from, 8);
+        word = _pdep_u64(word, bytes_of(mask[i]));
+        std::memcpy(codes.data() + 8 * i, &word, 8);
+        from += std::popcount(mask[i]);
+    }
+    const auto done = static_cast<size_t>(from - joined.data());
+    portable_coder.spread_bytes(joined.subspan(done), mask.subspan(whole),
+                                codes.subspan(8 * whole));
+}
+
+} // namespace
+
+constinit const CoderKernels avx2_coder = {
+    .count_symbols = count_symbols,
+    .encode = encode,
+    .decode = decode,
+    .nonzero = nonzero,
+    .join_bits = join_plane,
+    .spread_bits = spread_plane,
+    .join_bytes = join_bytes,
+    .spread_bytes = spread_bytes,
+};
+
+} // namespace fewbits
+
+#endif

@@ -1,0 +1,33 @@
+// The groups of the portable table. Other tables call them for what they do not do themselves.
+#pragma once
+
+#include "kernels.h"
+
+namespace fewbits {
+
+extern const CommonKernels portable_common;
+extern const CastKernels portable_casts;
+extern const NaturalKernels<Float32> portable_natural_float32;
+extern const NaturalKernels<Float64> portable_natural_float64;
+extern const NaturalKernels<Float16> portable_natural_float16;
+extern const NaturalKernels<Bfloat16> portable_natural_bfloat16;
+extern const CoderKernels portable_coder;
+extern const StageKernels portable_stages;
+extern const DitherKernels portable_dithering;
+extern const StepKernels portable_steps;
+extern const SphereKernels portable_spherical;
+extern const SwitchKernels portable_switching;
+
+template <class F> constexpr const NaturalKernels<F> &portable_natural() {
+    if constexpr (std::is_same_v<F, Float32>) {
+        return portable_natural_float32;
+    } else if constexpr (std::is_same_v<F, Float64>) {
+        return portable_natural_float64;
+    } else if constexpr (std::is_same_v<F, Float16>) {
+        return portable_natural_float16;
+    } else {
+        return portable_natural_bfloat16;
+    }
+}
+
+} // namespace fewbits

@@ -1,0 +1,76 @@
+// An aggregator's state and how it lies in the caller's memory.
+#pragma once
+
+#include "switch/packet.h"
+
+namespace fewbits {
+
+struct SwitchAddress {
+    uint8_t size;
+    uint8_t bytes[FEWBITS_SWITCH_ADDRESS];
+
+    bool is(const uint8_t *from, size_t from_size) const {
+        return size == from_size && std::memcmp(bytes, from, from_size) == 0;
+    }
+};
+
+struct SwitchJob {
+    uint64_t id;      // 0: none
+    uint64_t last;    // when its last packet came
+    uint64_t present; // a bit for each worker that has joined
+    uint32_t chunk;   // codes that its packets hold at most
+    uint32_t over;    // 1: a worker has left
+    SwitchAddress workers[FEWBITS_SWITCH_WORKERS];
+};
+
+// One of a slot's two chunks: the one that is summed now, or the one before it, whose sum some
+// worker may still have to ask for again.
+struct SwitchVersion {
+    uint64_t round;
+    uint64_t seen; // a bit for each worker whose codes are in the sum
+    uint64_t first;
+    uint32_t key[4];
+    uint32_t count;
+    uint16_t flags;
+    uint16_t complete;
+};
+
+struct SwitchSlot {
+    uint64_t begun; // rounds
+    SwitchVersion versions[2];
+};
+
+struct SwitchState {
+    fewbits_switch_setup setup;
+    SwitchJob job, next; // the one that is served, and one whose workers are gathering
+};
+
+namespace { // internal linkage: see random.h
+
+constexpr size_t padded(size_t size) { return (size + 63) / 64 * 64; }
+
+// Offsets of the parts of a state.
+struct SwitchPlaces {
+    size_t slots, registers, sums, version, total;
+
+    explicit SwitchPlaces(const fewbits_switch_setup &setup)
+        : slots(padded(sizeof(SwitchState))),
+          registers(slots + padded(setup.slots * sizeof(SwitchSlot))),
+          sums(padded(setup.chunk * sizeof(int64_t))),
+          version(sums + padded(sizeof(SwitchHeader) + setup.chunk)),
+          total(registers + 2 * setup.slots * version) {}
+
+    size_t of_sums(uint32_t slot, uint64_t round) const {
+        return registers + (2 * size_t{slot} + (round & 1)) * version;
+    }
+    size_t of_packet(uint32_t slot, uint64_t round) const { return of_sums(slot, round) + sums; }
+};
+
+[[maybe_unused]] bool is_setup(const fewbits_switch_setup &setup) {
+    return setup.workers >= 1 && setup.workers <= FEWBITS_SWITCH_WORKERS && setup.slots >= 1 &&
+           setup.slots <= FEWBITS_SWITCH_SLOTS && setup.chunk >= 1 &&
+           setup.chunk <= FEWBITS_SWITCH_CHUNK;
+}
+
+} // namespace
+} // namespace fewbits

@@ -1,0 +1,83 @@
+"""The methods that all adapters give their users."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from fewbits.errors import SpecError
+from fewbits.feedback import Feedback
+from fewbits.session import SavedState, Session
+
+
+class Attached:
+    """A session in a training program; `session` is its own."""
+
+    session: Session
+
+    def start(self) -> None:
+        """Make the process group and check that all ranks run the same: every rank must call this.
+
+        `attach` does; otherwise the first step does.
+        """
+        self.session.start()
+
+    @property
+    def feedback(self) -> Feedback | None:
+        """The feedback that corrects biased operators, or None."""
+        return self.session.routing.feedback
+
+    def state_dict(self) -> SavedState:
+        """The step and the memories of this rank, as plain arrays: every rank must save its own.
+
+        Not while a step is under way.
+        """
+        return self.session.checkpoint.state_dict()
+
+    def load_state_dict(
+        self, saved: SavedState | Sequence[SavedState], *, reshard: bool = False
+    ) -> None:
+        """Go on from `state_dict()`; every rank must call this, each with its own state.
+
+        Another number of ranks, operator, feedback or model raises `DisagreementError` on all
+        ranks. With `reshard` and the states of all ranks that saved, in their order, memories are
+        shared out among those that there are now: what all of them have lost, their sum, is kept.
+        """
+        self.session.checkpoint.load_state_dict(saved, reshard=reshard)
+
+    def save(self, folder: str | Path) -> None:
+        """Write `state_dict()` to a file of this rank in `folder`, whole or not at all."""
+        self.session.checkpoint.save(folder)
+
+    def load(self, folder: str | Path, *, reshard: bool = False) -> None:
+        """`load_state_dict` from what `save` wrote to `folder`; every rank must call this.
+
+        A missing file raises `DisagreementError` on all ranks, also with `reshard`: nobody knows
+        what it held.
+        """
+        self.session.checkpoint.load(folder, reshard=reshard)
+
+    def rescale(self, factor: float) -> None:
+        """Multiply all memories; call it on every rank when gradients grow by this factor.
+
+        After `scaler.update()` of a GradScaler: its new scale over its old one.
+        """
+        self.session.checkpoint.rescale(factor)
+
+
+class AttachedToSteps(Attached):
+    """One whose steps a user counts as those of the training."""
+
+    @property
+    def step(self) -> int:
+        """How many steps were reduced; set it on every rank when a run is resumed."""
+        return self.session.progress.step
+
+    @step.setter
+    def step(self, step: int) -> None:
+        if not isinstance(step, int) or step < 0:
+            raise SpecError(f"a step is a whole number from 0 on, got {step!r}")
+        self.session.progress.step = step
+
+    @property
+    def skipped(self) -> bool:
+        """Whether the last step was thrown away on all ranks (`nonfinite="skip"`)."""
+        return self.session.accounting.skipped

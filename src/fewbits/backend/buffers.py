@@ -1,0 +1,85 @@
+"""Memory that kernels read and write, wherever it lies."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fewbits.backend import library
+from fewbits.backend.memory import array_at
+from fewbits.errors import SpecError
+
+_Array = npt.NDArray[Any]
+CPU = "cpu"
+_BYTE = np.dtype(np.uint8)
+
+
+class Buffer:
+    """`size` bytes from `address` on, in the memory of `device`; keeps their owner alive.
+
+    Slices are buffers too. NumPy arrays become one by `of`, and `array` is the way back.
+    """
+
+    __slots__ = ("_address", "device", "owner", "size")
+
+    def __init__(
+        self, address: int | None, size: int, device: str = CPU, owner: object = None
+    ) -> None:
+        self._address, self.size, self.device, self.owner = address, size, device, owner
+
+    @classmethod
+    def of(cls, array: _Array) -> "Buffer":
+        """The memory of a contiguous NumPy array."""
+        if not array.flags.c_contiguous:
+            raise RuntimeError("kernels were given memory that is not contiguous")
+        return cls(None, array.nbytes, CPU, array)
+
+    @classmethod
+    def zeros(cls, size: int, device: str = CPU) -> "Buffer":
+        """New memory."""
+        if device != CPU:
+            raise missing(device)
+        return cls.of(np.zeros(size, np.uint8))
+
+    @property
+    def address(self) -> int:
+        """The address of the memory; an array is asked when it is first needed."""
+        if self._address is None:
+            assert isinstance(self.owner, np.ndarray)
+            self._address = library.address(self.owner)
+        return self._address
+
+    def array(self, dtype: npt.DTypeLike = _BYTE) -> _Array:
+        """The memory as a flat NumPy array, wherever it starts."""
+        owner = self.owner
+        if isinstance(owner, np.ndarray) and owner.nbytes == self.size:
+            if owner.dtype == dtype and owner.ndim == 1:
+                return owner
+            return owner.reshape(-1).view(dtype)
+        if self.device != CPU:
+            raise missing(self.device)
+        return array_at(self.address, self.size).view(dtype)
+
+    def as_bytes(self) -> "Buffer":
+        """The same memory, with an owner that need not be looked at as bytes for every slice."""
+        owner = self.array() if isinstance(self.owner, np.ndarray) else self.owner
+        return Buffer(self.address, self.size, self.device, owner)
+
+    def tobytes(self) -> bytes:
+        return self.array().tobytes()
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, part: slice) -> "Buffer":
+        start, stop, _ = part.indices(self.size)
+        size, owner = max(stop - start, 0), self.owner
+        if isinstance(owner, np.ndarray) and owner.nbytes == self.size:
+            owner = self.array()[start : start + size]
+        at = None if self._address is None else self._address + start
+        return Buffer(at, size, self.device, owner)
+
+
+def missing(device: str) -> SpecError:
+    """The error for memory of a `device` without a backend."""
+    return SpecError(f"fewbits has no backend for memory on {device!r}, only for {CPU!r}")

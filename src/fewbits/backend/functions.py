@@ -1,0 +1,168 @@
+"""The native core's functions for single operators through ctypes; `library` has the rest."""
+
+import ctypes
+from ctypes import (
+    POINTER,
+    byref,
+    c_double,
+    c_int,
+    c_size_t,
+    c_uint8,
+    c_uint16,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
+
+import numpy as np
+import numpy.typing as npt
+
+from fewbits.backend.library import (
+    _SIZED,
+    OK,
+    Bytes,
+    _checked,
+    _core,
+    _expect,
+    address,
+    alike,
+    sized,
+)
+
+
+class DitheringArguments(ctypes.Structure):
+    """How values are rounded to levels."""
+
+    _fields_ = (
+        *alike(c_uint32, "levels", "natural"),
+        *alike(c_uint64, "block", "first"),
+        ("key", c_uint32 * 4),
+    )
+
+
+class Steps(ctypes.Structure):
+    """How values are rounded to multiples of a step."""
+
+    _fields_ = (
+        ("bound", c_uint32),
+        *alike(c_uint16, "rounding", "fit"),
+        *alike(c_uint64, "run", "first"),
+        ("key", c_uint32 * 4),
+    )
+    bound: int
+    run: int
+
+
+class SphereArguments(ctypes.Structure):
+    """A search for directions: the stream, the first group, the blocks' size, and two bounds."""
+
+    _fields_ = (
+        ("key", c_uint8 * 16),
+        *alike(c_uint32, "group", "size", "limit", "reserved"),
+        ("slope", c_double),
+    )
+    size: int
+
+
+_RUNS = (POINTER(Steps), c_void_p, c_void_p, c_size_t)
+for _name, _arguments in {
+    "norm_terms": (*_SIZED, c_size_t, c_int, c_void_p, *_SIZED),
+    "dither": (*_SIZED, POINTER(DitheringArguments), *_SIZED, *_SIZED, c_void_p),
+    "undither": (*_SIZED, POINTER(DitheringArguments), *_SIZED, *_SIZED, c_int, c_void_p),
+    "steps_encode": (*_SIZED, *_RUNS, *_SIZED, POINTER(c_size_t), c_void_p),
+    "steps_decode": (*_SIZED, *_RUNS, *_SIZED),
+    "first_in_cap": (c_void_p, POINTER(SphereArguments), *(c_void_p,) * 4, c_size_t),
+}.items():
+    _function = getattr(_core, f"fewbits_{_name}")
+    _function.restype, _function.argtypes = c_int, _arguments
+
+
+def norm_terms(
+    values: npt.NDArray[np.uint32], size: int, norm: int
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.uint32]]:
+    """The sum of each piece's terms, and its largest magnitude's bits, for float32."""
+    pieces = -(-values.size // size)
+    sums, largest = np.empty(pieces, np.float64), np.empty(pieces, np.uint32)
+    out = address(sums), *sized(largest, np.uint32)
+    _checked(_core.fewbits_norm_terms(*sized(values, np.uint32), size, norm, *out))
+    return sums, largest
+
+
+def dither(
+    values: npt.NDArray[np.uint32],
+    how: DitheringArguments,
+    scales: npt.NDArray[np.uint32],
+    packed: Bytes,
+) -> tuple[int, int]:
+    """Round float32 values to levels and pack the codes; how many saturated or are not finite."""
+    tally = (c_uint64 * 2)()
+    given = *sized(values, np.uint32), byref(how), *sized(scales, np.uint32)
+    _checked(_core.fewbits_dither(*given, *sized(packed), byref(tally)))
+    return int(tally[0]), int(tally[1])
+
+
+def undither(
+    packed: Bytes,
+    how: DitheringArguments,
+    scales: npt.NDArray[np.uint32],
+    values: npt.NDArray[np.uint32],
+    *,
+    add: bool,
+) -> tuple[int, int]:
+    """The reverse, into `values` or added to them; a status, and how many are not finite."""
+    tally = (c_uint64 * 2)()
+    given = *sized(packed), byref(how), *sized(scales, np.uint32)
+    status = _core.fewbits_undither(*given, *sized(values, np.uint32), add, byref(tally))
+    return int(status), int(tally[1])
+
+
+def check(statuses: list[int]) -> None:
+    """Refuse what any part of a vector was refused for: of several reasons the lowest number."""
+    _checked(min(filter(None, statuses), default=OK))
+
+
+def steps_encode(
+    values: npt.NDArray[np.uint32], how: Steps, scales: npt.NDArray[np.uint32], out: Bytes
+) -> tuple[npt.NDArray[np.float64], int, int]:
+    """Round to multiples of the runs' scales and entropy code them into `out`.
+
+    Returns two sums for each run, how many values are not finite, and the size.
+    """
+    at, runs = sized(scales, np.uint32)
+    sums, tally, written = np.empty((runs, 2)), (c_uint64 * 2)(), c_size_t()
+    given = *sized(values, np.uint32), byref(how), at, address(sums), runs
+    _checked(_core.fewbits_steps_encode(*given, *sized(out), byref(written), byref(tally)))
+    return sums, int(tally[1]), written.value
+
+
+def steps_decode(
+    data: Bytes, how: Steps, scales: npt.NDArray[np.uint32], values: npt.NDArray[np.uint32]
+) -> npt.NDArray[np.bool_]:
+    """The reverse, into `values`; returns for each run whether a code is not 0."""
+    at, runs = sized(scales, np.uint32)
+    some = np.empty(runs, np.bool_)
+    given = *sized(data), byref(how), at, address(some), runs
+    _checked(_core.fewbits_steps_decode(*given, *sized(values, np.uint32)))
+    return some
+
+
+def first_in_cap(
+    table: npt.NDArray[np.int16],
+    task: SphereArguments,
+    values: npt.NDArray[np.float64],
+    rounded: npt.NDArray[np.int16],
+    need: npt.NDArray[np.float64],
+    found: npt.NDArray[np.int32],
+) -> None:
+    """The first direction in the cap of every block, a row of `values`; -1 without one."""
+    for array, dtype in ((table, np.int16), (values, np.float64), (rounded, np.int16)):
+        _expect(array, dtype)
+    _expect(need, np.float64)
+    _expect(found, np.int32)
+    blocks, size = need.size, task.size
+    if (table.size, values.size) != (1 << 16, blocks * size) or found.size != blocks:
+        raise RuntimeError(f"{values.size} values are not {blocks} blocks of {size}")
+    if rounded.size != blocks * (size + size % 2):
+        raise RuntimeError(f"{rounded.size} integers are not {blocks} padded blocks of {size}")
+    arrays = (address(array) for array in (values, rounded, need, found))
+    _checked(_core.fewbits_first_in_cap(address(table), byref(task), *arrays, blocks))

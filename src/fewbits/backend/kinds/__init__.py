@@ -1,0 +1,1 @@
+"""One module a family of kinds: native code where there is some, else the reference."""

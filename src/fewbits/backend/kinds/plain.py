@@ -1,0 +1,176 @@
+"""Kinds whose rows are the native core's own: natural compression and casts.
+
+A row is cut into one for each thread, at multiples of a slice.
+"""
+
+import numpy as np
+
+from fewbits.backend import library, native_rows, parallel
+from fewbits.backend.kernel import CODED, NO_KEY, Kind, Row, RowDirection, Written, total_itemsize
+from fewbits.backend.native_rows import NativeRow
+from fewbits.coding import rans
+from fewbits.coding.bitpack import packed_size
+from fewbits.coding.rans import CODER_BLOCK
+from fewbits.errors import DecodeError
+from fewbits.reference.formats import BY_CODE, Bits, Format
+from fewbits.reference.tally import Tally, total
+
+
+def run(direction: RowDirection, row: Row) -> Written:
+    """Encode, decode or accumulate one row."""
+    kernel = row.kernel
+    if kernel.kind is Kind.NATURAL and kernel.option & CODED:
+        return _coded_encode(row) if direction == "encode" else _coded_read(direction, row)
+    widths = _widths(row)
+    item = _itemsize(direction, row.format)
+    count = row.values.size // item
+    sizes = tuple(section.size for section in row.sections)
+    if sum(sizes) != packed_size(count, widths[0]) + packed_size(count, widths[1]):
+        raise RuntimeError(f"sections of {sizes} bytes do not fit {count} values")
+    slices = parallel.slices(count, row.threads)
+    if len(slices) == 1:
+        tally = _run_slice(direction, row, widths, item, slice(0, count))
+    else:
+        found = parallel.each(
+            lambda number: _run_slice(direction, row, widths, item, slices[number]), len(slices)
+        )
+        tally = total(found)
+    if direction == "decode" and kernel.kind is Kind.CAST:
+        check_cast(row, tally)
+    return Written(tally, sizes)
+
+
+def _widths(row: Row) -> tuple[int, int]:
+    """Bits that a value takes in each section."""
+    if row.kernel.kind is Kind.NATURAL:
+        return row.format.exponent, 1
+    return 8 * BY_CODE[row.kernel.option].itemsize, 0
+
+
+def _itemsize(direction: RowDirection, format: Format) -> int:
+    return total_itemsize(format) if direction == "accumulate" else format.itemsize
+
+
+def _run_slice(
+    direction: RowDirection, row: Row, widths: tuple[int, int], item: int, part: slice
+) -> Tally:
+    starts = [packed_size(part.start, width) for width in widths]
+    stops = [packed_size(part.stop, width) for width in widths]
+    where = [section.address for section in row.sections]
+    first, second = where if len(where) == 2 else (where[0], 0)
+    *_, saturated, nonfinite = native_rows.run_row(
+        direction,
+        NativeRow(
+            row.kernel.kind,
+            row.format.code,
+            row.kernel.option,
+            row.values.address + part.start * item,
+            part.stop - part.start,
+            part.start,
+            row.key,
+            0,
+            (first + starts[0], second + starts[1], 0),
+            (stops[0] - starts[0], stops[1] - starts[1], 0),
+        ),
+    )
+    return Tally(saturated, nonfinite)
+
+
+def cast(bits: Bits, source: Format, target: Format, out: Bits) -> Tally:
+    """Convert between formats; a copy that counts non-finite values where they are equal."""
+    if bits.size != out.size or bits.dtype != source.bits or out.dtype != target.bits:
+        raise RuntimeError(f"cannot cast {bits.size} {bits.dtype} to {out.size} {out.dtype}")
+    row = NativeRow(
+        Kind.CAST, source.code, target.code, library.address(bits), bits.size, 0, NO_KEY, 0,
+        (library.address(out), 0, 0), (out.nbytes, 0, 0),
+    )  # fmt: skip
+    *_, saturated, nonfinite = native_rows.run_row("encode", row)
+    return Tally(saturated, nonfinite)
+
+
+def check_cast(row: Row, tally: Tally) -> None:
+    """Refuse what encoding does not write: another NaN, or a value that the format lacks."""
+    target = BY_CODE[row.kernel.option]
+    if target == row.format or not (tally.nonfinite or not row.format.holds(target)):
+        return
+    sent = row.sections[0].array(target.bits)
+    again = np.empty_like(sent)
+    cast(row.values.array(row.format.bits), row.format, target, again)
+    if not np.array_equal(again, sent):
+        raise DecodeError(f"section 'values' holds a value that {target.name} cannot have written")
+
+
+# ---- natural compression with coded exponents ----
+
+
+def _coded_encode(row: Row) -> Written:
+    """Blocks do not depend on each other.
+
+    Every thread writes where the largest blocks before its own would end, and then all move
+    together.
+    """
+    section, bound, item = row.sections[0], row.format.top_code + 1, row.format.itemsize
+
+    def work(part: slice) -> tuple[Tally, int, int]:
+        start, end = (rans.largest_size(at, bound, True) for at in (part.start, part.stop))
+        own = NativeRow(
+            row.kernel.kind, row.format.code, row.kernel.option,
+            row.values.address + part.start * item, part.stop - part.start, part.start, row.key, 0,
+            (section.address + start, 0, 0), (end - start, 0, 0),
+        )  # fmt: skip
+        size, _, _, saturated, nonfinite = native_rows.run_row("encode", own)
+        return Tally(saturated, nonfinite), start, size
+
+    written = parallel.run(work, row.elements, row.threads)
+    size = written[0][2]
+    if len(written) > 1:
+        size = joined(section.array(), [(start, own) for _, start, own in written])
+    return Written(total([tally for tally, _, _ in written]), (size,))
+
+
+def joined(section: library.Bytes, parts: list[tuple[int, int]]) -> int:
+    """Move parts of a section, starts and sizes, together at its front."""
+    size = 0
+    for start, own in parts:
+        if start != size:
+            section[size : size + own] = section[start : start + own]
+        size += own
+    return size
+
+
+def _coded_read(direction: RowDirection, row: Row) -> Written:
+    section, item = row.sections[0], _itemsize(direction, row.format)
+    count = row.values.size // item
+    slices = parallel.slices(count, row.threads)
+    starts = block_starts(section.array(), -(-count // CODER_BLOCK)) if len(slices) > 1 else []
+
+    def work(number: int) -> Tally:
+        part = slices[number]
+        start, stop = 0, section.size
+        if starts:
+            start, stop = starts[part.start // CODER_BLOCK], starts[-(-part.stop // CODER_BLOCK)]
+        own = NativeRow(
+            row.kernel.kind, row.format.code, CODED,
+            row.values.address + part.start * item, part.stop - part.start, 0, NO_KEY, 0,
+            (section.address + start, 0, 0), (stop - start, 0, 0),
+        )  # fmt: skip
+        *_, saturated, nonfinite = native_rows.run_row(direction, own)
+        return Tally(saturated, nonfinite)
+
+    return Written(total(parallel.each(work, len(slices))), (section.size,))
+
+
+def block_starts(section: library.Bytes, blocks: int) -> list[int]:
+    """Where each block of a coded section begins, and where the last one ends.
+
+    Judged first and as a whole, so that an error does not depend on the number of threads.
+    """
+    starts = [0]
+    for _ in range(blocks):
+        at = starts[-1] + rans.LENGTH_SIZE
+        starts.append(at + int.from_bytes(section[starts[-1] : at].tobytes(), "little"))
+        if at > section.size or starts[-1] > section.size:
+            raise DecodeError(rans.UNFILLED)
+    if starts[-1] != section.size:
+        raise DecodeError(rans.UNFILLED)
+    return starts

@@ -1,0 +1,91 @@
+"""Tables of rows for the native core through ctypes: many rows in one call, or one alone."""
+
+import ctypes
+import struct
+from ctypes import byref, c_size_t
+from typing import NamedTuple
+
+import numpy as np
+
+from fewbits.backend.library import OK, AnyArray, _checked, _core, address
+from fewbits.errors import DecodeError
+
+_TALLY = np.dtype([("saturated", "<u8"), ("nonfinite", "<u8")])
+NATIVE_ROW = np.dtype(
+    [
+        ("kind", "u1"),
+        ("dtype", "u1"),
+        ("option", "u1"),
+        ("encodes", "u1"),
+        ("decodes", "u1"),
+        ("remains", "u1"),
+        ("levels", "<u2"),
+        ("values", "<u8"),
+        ("count", "<u8"),
+        ("first", "<u8"),
+        ("key", "V16"),
+        ("kept", "<u8"),
+        ("block", "<u8"),
+        ("factors", "<f8", 2),
+        ("sections", "<u8", 3),
+        ("sizes", "<u8", 3),
+        ("tally", _TALLY),
+    ]
+)
+_ROW = struct.Struct("<6BHQQQ16s2Q2d3Q3Q2Q")  # the same, for a row alone
+_RESULTS = struct.Struct("<3Q2Q")  # its last fields: sizes and tally
+_AT_RESULTS = _ROW.size - _RESULTS.size
+_ROOM = ctypes.c_char * _ROW.size
+MAX_KEPT = 8192  # values of a unit of which only the largest are encoded
+
+
+def run_rows(direction: str, table: AnyArray) -> None:
+    """Encode, decode or accumulate every row of a table of `NATIVE_ROW` rows, in order.
+
+    A `DecodeError` has the index of the bad row as its `row`.
+    """
+    if table.dtype != NATIVE_ROW:
+        raise RuntimeError(f"a table of units has dtype NATIVE_ROW, got {table.dtype}")
+    failed = c_size_t()
+    status = _FUNCTIONS[direction](address(table), table.size, byref(failed))
+    if status != OK:
+        try:
+            _checked(status)
+        except DecodeError as error:
+            error.row = failed.value
+            raise
+
+
+class NativeRow(NamedTuple):
+    """One row for the native core: addresses and numbers."""
+
+    kind: int
+    dtype: int
+    option: int
+    values: int
+    elements: int
+    first: int
+    key: bytes
+    kept: int
+    sections: tuple[int, int, int]
+    sizes: tuple[int, int, int]
+    levels: int = 0
+    block: int = 0
+
+
+def run_row(direction: str, row: NativeRow) -> tuple[int, ...]:
+    """Run a table of one row; its sizes, and how many values saturated or are not finite."""
+    room, failed = _ROOM(), c_size_t()
+    _ROW.pack_into(
+        room, 0, row.kind, row.dtype, row.option, 0, 0, 0, row.levels, row.values, row.elements,
+        row.first, row.key, row.kept, row.block, 0.0, 0.0, *row.sections, *row.sizes, 0, 0,
+    )  # fmt: skip
+    _checked(_FUNCTIONS[direction](room, 1, byref(failed)))
+    return _RESULTS.unpack_from(room, _AT_RESULTS)
+
+
+_FUNCTIONS = {
+    "encode": _core.fewbits_encode,
+    "decode": _core.fewbits_decode,
+    "accumulate": _core.fewbits_accumulate,
+}

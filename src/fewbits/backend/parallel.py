@@ -1,0 +1,71 @@
+"""Runs work on slices of a vector in a few threads; the bytes never depend on their number."""
+
+import os
+from collections.abc import Callable
+from functools import cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+# Values; every thread's slice starts at a multiple, where any code width is at a whole byte and a
+# coder block begins.
+THREAD_SLICE = 65_536
+WORTHWHILE = 4 * THREAD_SLICE  # values a thread must have for its start to pay
+
+
+Result = TypeVar("Result")
+
+
+def available_threads() -> int:
+    """The number of processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def shares(count: int, threads: int) -> int:
+    """The number of threads that pay on `count` values."""
+    return max(1, min(threads, count // WORTHWHILE))
+
+
+def slices(count: int, threads: int) -> list[slice]:
+    """[0, count) for at most `threads` threads, about equal and cut at multiples of a slice."""
+    parts = shares(count, threads)
+    if parts == 1:
+        return [slice(0, count)]
+    cuts = [count * part // parts // THREAD_SLICE * THREAD_SLICE for part in range(parts)]
+    return [slice(start, stop) for start, stop in pairwise([*cuts, count])]
+
+
+def run(work: Callable[[slice], Result], count: int, threads: int) -> list[Result]:
+    """`work` on every slice of [0, count); results in order."""
+    if shares(count, threads) == 1:
+        return [work(slice(0, count))]
+    parts = slices(count, threads)
+    return each(lambda number: work(parts[number]), len(parts))
+
+
+def each(work: Callable[[int], Result], count: int) -> list[Result]:
+    """`work` on 0 to `count - 1` at the same time, the last in the calling thread; in order."""
+    if count == 1:
+        return [work(0)]
+    futures = [_pool(os.getpid()).submit(work, number) for number in range(count - 1)]
+    try:
+        own = work(count - 1)
+    finally:
+        # Wait for all before any error leaves: the others still write into the caller's buffers.
+        errors = [future.exception() for future in futures]
+    for error in errors:
+        if error is not None:
+            raise error
+    return [*(future.result() for future in futures), own]
+
+
+@cache
+def _pool(_process: int) -> "ThreadPoolExecutor":
+    """The pool, made at first use, and anew in a forked child, which inherits no threads."""
+    from concurrent.futures import ThreadPoolExecutor  # slow to import
+
+    return ThreadPoolExecutor(max_workers=max(1, available_threads()), thread_name_prefix="fewbits")

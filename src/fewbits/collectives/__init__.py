@@ -1,0 +1,1 @@
+"""Protocols between ranks over a `Comm` that average compressed vectors."""

@@ -1,0 +1,170 @@
+"""The fixed header before every payload, which makes a fault an error on every rank at once.
+
+Without it, a rank that fails, skips a collective or runs another configuration causes a hang, an
+abort of the process or silent drift. With it, every rank learns in the same exchange what the
+others are about to send.
+"""
+
+import struct
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from fewbits import backend
+from fewbits.backend.buffers import Buffer
+from fewbits.collectives.comm import Comm, Mail
+from fewbits.errors import DisagreementError, EncodeError, PeerError
+
+_STRUCT = struct.Struct("<4sHHQQQQIIQQQQ172sI")
+SIZE = _STRUCT.size
+_MAGIC = b"fwbh"
+_VERSION = 1
+_TEXT = 172
+_MOST_PROMISED = 2**40  # bytes
+
+
+class Status(IntEnum):
+    """The state of a rank."""
+
+    FINE = 0
+    FAILED = 1
+    NOT_FINITE = 2
+    DISAGREES = 3
+
+
+class Phase(IntEnum):
+    """The phase of a step."""
+
+    CONFIGURE = 0
+    FIRST_HOP = 1
+    SECOND_HOP = 2
+    COMMIT = 3
+    GATHER = 4
+
+
+@dataclass(frozen=True, slots=True)
+class RankHeader:
+    """The header of a rank's payload.
+
+    `plan` is a digest of what all ranks must agree on, `parameter_digest` one of some of the
+    parameters that should be equal everywhere, or 0 if this rank does not say; `promise`
+    is how many bytes will go with the batch's next header, so that they need not wait for an answer
+    to it.
+    """
+
+    phase: Phase
+    step: int
+    sequence: int
+    plan: int
+    status: Status = Status.FINE
+    length: int = 0
+    crc: int = 0
+    nonfinite: int = 0
+    saturated: int = 0
+    parameter_digest: int = 0
+    promise: int = 0
+    text: str = ""
+
+    def encode(self) -> Buffer:
+        text = self.text.encode()[:_TEXT]
+        packed = _STRUCT.pack(
+            _MAGIC, _VERSION, self.status, self.phase, self.step, self.sequence, self.plan,
+            self.crc, self.parameter_digest, self.length, self.nonfinite, self.saturated,
+            self.promise, text, 0,
+        )  # fmt: skip
+        data = Buffer.of(np.frombuffer(bytearray(packed), np.uint8))
+        backend.of(data).seal(data)
+        return data
+
+    @classmethod
+    def decode(cls, data: Buffer, rank: int) -> "RankHeader":
+        """The header in `data`, which `rank` sent."""
+        magic, version, status, phase, *numbers, text, _ = _STRUCT.unpack(data.tobytes())
+        if magic != _MAGIC or version != _VERSION:
+            raise DisagreementError(f"rank {rank} does not speak this version of the protocol")
+        if not backend.of(data).judge(data):
+            raise DisagreementError(f"the header from rank {rank} was damaged: checksums differ")
+        try:
+            known = Phase(phase), Status(status)
+        except ValueError:
+            raise DisagreementError(f"rank {rank} sent a header that makes no sense") from None
+        step, sequence, plan, crc, parameter_digest, length, nonfinite, saturated, promise = numbers
+        if promise > _MOST_PROMISED:
+            raise DisagreementError(f"rank {rank} promises {promise} bytes")
+        message = text.rstrip(b"\0").decode(errors="replace")
+        return cls(
+            known[0], step, sequence, plan, known[1], length, crc,
+            nonfinite, saturated, parameter_digest, promise, message,
+        )  # fmt: skip
+
+
+def exchange(comm: Comm, headers: Sequence[RankHeader]) -> list[RankHeader]:
+    return start(comm, headers)()
+
+
+def start(comm: Comm, headers: Sequence[RankHeader], *mail: Mail) -> Callable[[], list[RankHeader]]:
+    """Send `headers[r]` to rank r, and `mail` with them.
+
+    The returned function waits for every rank's header and returns them, with our own at our place.
+    It raises on every rank in the same exchange: `PeerError` if a rank failed (or `EncodeError` if
+    it met values that are not finite and may not send them), `DisagreementError` if a rank is at
+    another step, runs another configuration or has found a difference itself.
+    """
+    received = [Buffer.zeros(SIZE) for _ in range(comm.size)]
+    pending = comm.start(([header.encode() for header in headers], received), *mail)
+
+    def wait() -> list[RankHeader]:
+        pending.wait()
+        answers = [
+            headers[comm.rank] if rank == comm.rank else RankHeader.decode(data, rank)
+            for rank, data in enumerate(received)
+        ]
+        _refuse_failures(answers)
+        _refuse_disagreement(answers, comm.rank)
+        _refuse_divergence(answers)
+        return answers
+
+    return wait
+
+
+def _refuse_failures(answers: Sequence[RankHeader]) -> None:
+    for rank, header in enumerate(answers):
+        if header.status is Status.NOT_FINITE:
+            raise EncodeError(f"rank {rank} at step {header.step}: {header.text}")
+        if header.status is Status.DISAGREES:
+            raise DisagreementError(f"rank {rank} at step {header.step}: {header.text}")
+        if header.status is Status.FAILED:
+            raise PeerError(f"rank {rank} failed at step {header.step}: {header.text}")
+
+
+def _refuse_disagreement(answers: Sequence[RankHeader], rank: int) -> None:
+    own = answers[rank]
+    for field in ("plan", "phase", "step", "sequence"):
+        mine = getattr(own, field)
+        others = [r for r, answer in enumerate(answers) if getattr(answer, field) != mine]
+        if others and field == "plan":
+            theirs = "; ".join(f"rank {r}: {answers[r].text}" for r in others)
+            raise DisagreementError(f"ranks do not run the same: here {own.text}; {theirs}")
+        if others:
+            theirs = ", ".join(f"rank {r} at {getattr(answers[r], field)}" for r in others)
+            raise DisagreementError(
+                f"rank {rank} is at {field} {mine}, {theirs}: a rank skipped or repeated a call"
+            )
+
+
+def _refuse_divergence(answers: Sequence[RankHeader]) -> None:
+    known = {
+        rank: answer.parameter_digest
+        for rank, answer in enumerate(answers)
+        if answer.parameter_digest
+    }
+    if len(set(known.values())) > 1:
+        (most, _), *_ = Counter(known.values()).most_common()
+        others = [rank for rank, digest in known.items() if digest != most]
+        raise DisagreementError(
+            f"ranks {others} have other parameters than the rest at step {answers[0].step}: they "
+            "loaded other weights or took a step alone (use no_sync() on all ranks or on none)"
+        )

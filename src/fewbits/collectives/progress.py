@@ -1,0 +1,63 @@
+"""A rank's progress: its step, what it must tell the others, and what it has spent."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Literal
+
+from fewbits.collectives.promises import Promises
+
+NonFinite = Literal["propagate", "skip", "raise"]
+
+
+@dataclass(slots=True)
+class Spending:
+    """Seconds, bytes and counts of this rank's reductions over all steps."""
+
+    payload_bytes: int = 0
+    header_bytes: int = 0
+    codec_seconds: float = 0.0
+    codec_cpu_seconds: float = 0.0  # of the calling thread: not stretched by a busy machine
+    wire_seconds: float = 0.0
+    saturated: int = 0
+    nonfinite: int = 0
+    below_span: int = 0  # values other than 0 that are smaller than what a switch can add
+    resent: int = 0  # packets to aggregators
+
+    @contextmanager
+    def codec(self) -> Iterator[None]:
+        began, cpu = time.perf_counter(), time.thread_time()
+        try:
+            yield
+        finally:
+            self.codec_seconds += time.perf_counter() - began
+            self.codec_cpu_seconds += time.thread_time() - cpu
+
+    @contextmanager
+    def wire(self) -> Iterator[None]:
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.wire_seconds += time.perf_counter() - began
+
+
+@dataclass(slots=True)
+class RankProgress:
+    """The step of this rank and what it must tell the others; one for each group of ranks."""
+
+    nonfinite: NonFinite = "propagate"
+    step: int = 0
+    sequence: int = 0  # batches begun in this step
+    fault: Exception | None = None  # to be told in the next header
+    saw_nonfinite: bool = False  # on any rank, in this step
+    parameter_digest: int = 0  # of parameters that should be the same on all ranks
+    without_inputs: bool = False  # this rank has no gradient and only accompanies the others
+    unused: frozenset[str] = frozenset()  # parameters that have none on this rank
+    spent: Spending = field(default_factory=Spending)
+    promises: Promises = field(default_factory=Promises)
+
+    def next_batch(self) -> int:
+        self.sequence += 1
+        return self.sequence - 1

@@ -1,0 +1,1 @@
+"""Families: code that several operators share. The registry does not look here."""

@@ -1,0 +1,1 @@
+"""The client's part: the mod, its state and its replies."""

@@ -1,0 +1,1 @@
+"""The server's part: the grid, its messages, and the checks of replies."""

@@ -1,1 +1,0 @@
-"""Arithmetic on flat arrays: `reference` specifies it in NumPy, `native` gives the same bits."""

@@ -1,1 +1,0 @@
-"""One file for each table or figure, each with an `EXPERIMENT`."""

@@ -1,1 +1,0 @@
-"""What sends and receives for us: over torch.distributed, and over sockets."""

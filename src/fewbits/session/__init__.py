@@ -1,0 +1,50 @@
+"""The part that adapters for training share: it averages a model's vectors over all ranks.
+
+An adapter owns a `Session(comm, routing, options)` and hands it jobs; it overrides nothing. No
+framework is imported here: tensors become `JobValues` at the adapter's edge.
+"""
+
+from fewbits.session.adapter import AdapterParts, SessionComm
+from fewbits.session.defaults import resolved_policy, route, routes
+from fewbits.session.jobs import ArrayValues, Job, JobValues, Outcome, ScatterJob
+from fewbits.session.options import (
+    REDUCE_SCATTER,
+    GradientOptions,
+    MeanOptions,
+    Options,
+    ScatterOptions,
+    option,
+    takes,
+)
+from fewbits.session.report import Report
+from fewbits.session.routing import ModelParameter, ModelParameters, Routing
+from fewbits.session.session import Session
+from fewbits.session.state import SavedState
+from fewbits.session.warned import warn_user
+
+__all__ = [
+    "REDUCE_SCATTER",
+    "AdapterParts",
+    "ArrayValues",
+    "GradientOptions",
+    "Job",
+    "JobValues",
+    "MeanOptions",
+    "ModelParameter",
+    "ModelParameters",
+    "Options",
+    "Outcome",
+    "Report",
+    "Routing",
+    "SavedState",
+    "ScatterJob",
+    "ScatterOptions",
+    "Session",
+    "SessionComm",
+    "option",
+    "resolved_policy",
+    "route",
+    "routes",
+    "takes",
+    "warn_user",
+]

@@ -1,0 +1,58 @@
+"""What an adapter hands to its session, which it does not override: ranks, and own parts."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from fewbits.collectives.comm import Comm, Pending
+from fewbits.core.vector import Vector
+from fewbits.session.state import SavedState
+
+
+class SessionComm(Comm, Protocol):
+    """Ranks that meet when a session starts. `rank` and `size` may be asked for before."""
+
+    @property
+    def timeout(self) -> float:
+        """Seconds after which a rank that does not answer is given up."""
+
+    def open(self) -> None:
+        """Connect to the other ranks anew; every rank must call this."""
+
+    def close(self) -> None:
+        """Disconnect from the other ranks; every rank must call this."""
+
+    def start_mean(self, vector: Vector) -> Pending:
+        """Begin to replace a vector by its mean over all ranks, without compression."""
+
+
+def _place(comm: SessionComm) -> tuple[int, int]:
+    return comm.rank, comm.size
+
+
+def _nothing(*_: object) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterParts:
+    """An adapter's additions; by default there are none.
+
+    `agreed` begins the configuration that all ranks must have; `stream` names the random stream of
+    this rank's group, if several groups train together. Without `has_thread` jobs are done when
+    `submit` returns. `place` is the rank and the number of ranks whose states belong together;
+    `no_reshard` says why another number of ranks cannot load them.
+
+    An adapter saves its own `arrays` by name. `check` raises `DisagreementError` for arrays that
+    `take` could not take, and `settle` waits for exchanges that are under way.
+    """
+
+    agreed: str = ""
+    stream: tuple[int | str, ...] = ()
+    has_thread: bool = True
+    place: Callable[[SessionComm], tuple[int, int]] = _place
+    no_reshard: str | None = None
+    arrays: Callable[[], SavedState] = dict
+    check: Callable[[Sequence[SavedState], bool], None] = _nothing
+    take: Callable[[SavedState], None] = _nothing
+    settle: Callable[[], None] = _nothing

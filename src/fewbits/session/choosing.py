@@ -1,0 +1,73 @@
+"""Chooses the reducer of the step that begins now; for `auto` by timing the steps of each."""
+
+import time
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from fewbits.collectives.comm import largest
+from fewbits.collectives.payload import UNIT
+from fewbits.collectives.progress import RankProgress
+from fewbits.presets import AUTO
+from fewbits.session.adapter import SessionComm
+from fewbits.session.auto import UNCOMPRESSED, Auto, Decision, Figures
+from fewbits.session.jobs import Job, JobValues
+from fewbits.session.reducer import Reducer
+
+
+class Chooser:
+    """Always chooses the same `reducer`.
+
+    A state has the routing and the memories of `saved`. All ranks must have named the operators of
+    both directions as in `agreed`.
+    """
+
+    decision: Decision | None = None  # the last one, if decisions are made
+    trying: str | None = None  # the candidate of this step, until there is a decision
+
+    def __init__(self, reducer: Reducer) -> None:
+        self.reducer = self.saved = reducer
+        self.reducers: Sequence[Reducer] = [reducer]
+        self.agreed = reducer.routing.uplink.spec, reducer.routing.downlink.spec
+
+    def watch(self, job: Job) -> None:
+        """Look at a job before it is reduced."""
+
+    def end_step(self, since: float, progress: RankProgress, comm: SessionComm) -> None:
+        """Take a step into account, the last job of which came at `since`."""
+
+
+class AutoChooser(Chooser):
+    """Chooses among the candidates of `auto`.
+
+    A state is that of plain all-reduce, because a resumed run tries anew, perhaps on another
+    machine. Ranks agree on the word `auto`, because the operator changes.
+    """
+
+    def __init__(self, candidates: Mapping[str, Reducer]) -> None:
+        super().__init__(candidates[UNCOMPRESSED])
+        self.reducers, self.agreed = list(candidates.values()), (AUTO, AUTO)
+        self._auto, self.trying = Auto(candidates), UNCOMPRESSED
+        self._before = (0.0, 0.0, 0)
+        self._largest: JobValues | None = None  # small batches say little of speed
+
+    def watch(self, job: Job) -> None:
+        if self._largest is None or job.values.count > self._largest.count:
+            self._largest = job.values
+
+    def end_step(self, since: float, progress: RankProgress, comm: SessionComm) -> None:
+        values, self._largest = self._largest, None
+        if comm.size == 1:
+            return
+        spent = progress.spent
+        now, codec = time.perf_counter(), spent.codec_seconds
+        sent = spent.payload_bytes + spent.header_bytes
+        before, self._before = self._before, (now, codec, sent)
+        figures = Figures(now - before[0], now - since, codec - before[1], sent - before[2])
+        sample = np.empty(0, np.float32) if values is None else values.sample(UNIT)
+        auto = self._auto
+        auto.ranks = comm.size
+        auto.end_step(progress.step, figures, lambda own: largest(comm, own), sample)
+        self.reducer, self.decision = auto.reducer, auto.decision
+        self.trying = None if auto.decision else auto.current
+        progress.promises = self.reducer.promises

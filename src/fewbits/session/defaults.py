@@ -1,0 +1,90 @@
+"""Defaults for what the user leaves out, and the warnings about them."""
+
+from collections.abc import Mapping
+
+from fewbits import policy as policies
+from fewbits import presets
+from fewbits.collectives.payload import UNIT
+from fewbits.core.operator import Operator
+from fewbits.errors import SpecError
+from fewbits.feedback import Feedback
+from fewbits.feedback import feedback as named_feedback
+from fewbits.operators.identity import Identity
+from fewbits.policy import Policy
+from fewbits.presets import AUTO
+from fewbits.reference.formats import FLOAT32
+from fewbits.registry import operator
+from fewbits.session.auto import UNCOMPRESSED
+from fewbits.session.options import Options
+from fewbits.session.routing import ModelParameters, Routing
+from fewbits.session.warned import warn_user
+from fewbits.switch.job import SWITCH
+
+Spec = str | Operator
+
+
+def route(uplink: Spec, downlink: Spec | None, options: Options, model: ModelParameters) -> Routing:
+    """The routing with these operators; it warns of a bias that nothing corrects."""
+    routing = _routed(uplink, downlink, options.feedback, resolved_policy(options.policy), model)
+    if routing.feedback is None and policies.is_biased(routing.uplink):
+        warn_user(
+            f"{routing.uplink} is biased and nothing corrects it: training may stall short of the "
+            "optimum; pass feedback='ef14', or use an unbiased operator such as 'natural'"
+        )
+    return routing
+
+
+def routes(
+    uplink: Spec, downlink: Spec | None, options: Options, model: ModelParameters
+) -> Routing | dict[str, Routing]:
+    """The same as `route`; for `auto`, the routings of its candidates, the least lossy first."""
+    if uplink != AUTO:
+        return route(uplink, downlink, options, model)
+    presets.refuse_others(AUTO, downlink=downlink, feedback=options.feedback)
+    if options.collective == SWITCH:
+        raise SpecError("auto tries several operators, a switch adds one: use natural")
+    rules = resolved_policy(options.policy)
+    specs = ["bfloat16", "natural", "natural:coder=rans"] + ["tiny"] * options.allow_bias
+    plain = Routing(Identity(), Identity(), rules, model)
+    return {UNCOMPRESSED: plain} | {spec: _routed(spec, None, None, rules, model) for spec in specs}
+
+
+def _routed(
+    uplink: Spec,
+    downlink: Spec | None,
+    feedback: str | Feedback | None,
+    rules: Policy,
+    model: ModelParameters,
+) -> Routing:
+    """A routing; `SpecError` if the feedback cannot correct an operator."""
+    preset = presets.expand(uplink, downlink=downlink, feedback=feedback)
+    if preset is not None:
+        uplink, feedback = preset.operator, preset.feedback
+    there = operator(uplink)
+    method = None if feedback is None else named_feedback(feedback)
+    back = _default_downlink(there, method) if downlink is None else operator(downlink)
+    if method is not None:
+        for each in (there, back):
+            method.rule(each, UNIT)
+    return Routing(there, back, rules, model, method)
+
+
+def _default_downlink(uplink: Operator, feedback: Feedback | None) -> Operator:
+    if feedback is not None or not policies.is_biased(uplink):
+        return uplink
+    coded = any(section.varies for section in uplink.layout(UNIT, FLOAT32))
+    return operator("natural:coder=rans" if coded else "natural")
+
+
+def resolved_policy(policy: Policy | Mapping[str, str | Operator] | None) -> Policy:
+    """The user's policy; a mapping of names comes before the default."""
+    return policies.resolved(policy, policies.Default())
+
+
+def refuse_momentum_alone(feedback: Feedback | None, ranks: int) -> None:
+    """Refuse momentum of feedback on a single rank, which reduces nothing and would get none."""
+    if feedback is not None and ranks == 1 and feedback.has_momentum:
+        raise SpecError(
+            f"{feedback} has momentum, but one rank alone sends nothing: give the momentum to "
+            "the optimizer"
+        )

@@ -1,0 +1,137 @@
+"""Jobs: batches of a model's values that become means."""
+
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from fewbits.collectives.payload import Unit
+from fewbits.core import vector
+from fewbits.core.vector import Vector
+from fewbits.session.routing import ModelParameter, Routing
+
+_Array = npt.NDArray[Any]
+
+
+class Outcome(Protocol):
+    """The result of a batch, which is checked when the step ends."""
+
+    def is_finite(self) -> bool:
+        """Whether all values are finite; the same answer on all ranks."""
+
+    def clear(self) -> None:
+        """Replace all values by zero, because the step is skipped."""
+
+
+class JobValues(Outcome, Protocol):
+    """A flat vector of some framework; the session's thread calls its methods."""
+
+    @property
+    def count(self) -> int:
+        """How many values there are."""
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes they take."""
+
+    def read(self, *, wide: bool) -> Vector:
+        """The values; `wide` with 32 bits or more. Means are written over them where they fit."""
+
+    def write(self, part: slice, mean: _Array) -> None:
+        """Write the mean of some values; in 16 bits an overflow becomes infinite.
+
+        There is nothing to do if `read` returned the vector's own memory, which holds the mean.
+        """
+
+    def write_back(self) -> None:
+        """Copy back the vector that `read` returned, which had the values' own format."""
+
+    def multiply(self, factor: float) -> None:
+        """Multiply all values."""
+
+    def sample(self, count: int) -> npt.NDArray[np.float32]:
+        """The first values, at most `count`."""
+
+
+@dataclass(slots=True)
+class Job:
+    """Values of some parameters, one after the other, that become the mean over all ranks.
+
+    `digest` is called once: a checksum of parameters that should be equal on all ranks, or 0 to
+    claim nothing. `ended` is called with None or with an error.
+    """
+
+    index: int
+    values: JobValues
+    parameters: Sequence[ModelParameter]
+    is_last: bool = False
+    without_inputs: bool = False  # no gradient: this rank only accompanies the others
+    unused: Collection[str] = ()  # names of parameters that the backward pass did not reach
+    digest: Callable[[], int] = lambda: 0
+    ended: Callable[[Exception | None], None] = lambda _: None
+    outcome: Outcome | None = None  # by default the values
+    since: float = field(default_factory=time.perf_counter)
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+class Layout(Protocol):
+    """The places of parameters in a vector that has a row for each rank."""
+
+    def pieces(self, routing: Routing) -> list[tuple[slice, list[Unit]]]:
+        """Columns that are reduced together, and their units."""
+
+
+@dataclass(slots=True)
+class ScatterJob(Job):
+    """A vector with a row for each rank: this rank's row of the mean, or sum, goes to `result`."""
+
+    result: JobValues = field(kw_only=True)
+    layout: Callable[[int, int], Layout] = field(kw_only=True)  # of so many values on so many ranks
+    sums: bool = False
+    factor: float = 1.0  # of the result
+
+
+class ArrayValues:
+    """Values of a flat, contiguous NumPy array."""
+
+    def __init__(self, array: _Array) -> None:
+        self._array, self._is_shared = array, False
+
+    @property
+    def count(self) -> int:
+        return self._array.size
+
+    @property
+    def nbytes(self) -> int:
+        return self._array.nbytes
+
+    def read(self, *, wide: bool) -> Vector:
+        """The array itself, or a float32 copy of 16-bit values."""
+        narrow = self._array.itemsize < 4
+        self._is_shared = not narrow
+        array = self._array.astype(np.float32) if narrow and wide else self._array
+        return vector.from_array(array)[0]
+
+    def write(self, part: slice, mean: _Array) -> None:
+        if not self._is_shared:
+            with np.errstate(all="ignore"):  # an overflow becomes infinite
+                self._array[part] = mean
+
+    def write_back(self) -> None:
+        """Do nothing, because `read` returns the array itself."""
+
+    def is_finite(self) -> bool:
+        return bool(np.isfinite(self._array).all())
+
+    def clear(self) -> None:
+        self._array.fill(0)
+
+    def multiply(self, factor: float) -> None:
+        self._array *= self._array.dtype.type(factor)
+
+    def sample(self, count: int) -> npt.NDArray[np.float32]:
+        return self._array[:count].astype(np.float32)

@@ -1,0 +1,176 @@
+"""The options of all adapters, each declared and checked once.
+
+Functions that take options are marked by `@takes(...)` and `**options: Unpack[...]`. `Options` has
+the defaults and the help; the dictionaries name the options of each adapter.
+"""
+
+# ruff: noqa: RUF009 (`option` makes a field, no value that instances would share)
+
+import inspect
+import math
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields
+from functools import wraps
+from typing import Any, Self, TypedDict, TypeVar, cast, get_args
+
+from fewbits.collectives.progress import NonFinite
+from fewbits.core.operator import Operator
+from fewbits.errors import SpecError
+from fewbits.feedback import Feedback
+from fewbits.policy import Policy
+from fewbits.session.warned import warn_user
+from fewbits.switch.job import SWITCH, Aggregators
+
+COLLECTIVES = ("sharded", "star", "gather", SWITCH)
+REDUCE_SCATTER = "reduce-scatter"
+_RENAMED = {"worker": "uplink", "master": "downlink", "scheme": "collective"}
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class ScatterOptions(TypedDict, total=False):
+    """The options of every adapter."""
+
+    feedback: str | Feedback | None
+    policy: Policy | Mapping[str, str | Operator] | None
+    nonfinite: NonFinite
+    seed: int
+    timeout: float
+    threads: int
+
+
+class MeanOptions(ScatterOptions, total=False):
+    """The options of adapters that give all ranks the whole mean."""
+
+    collective: str
+
+
+class GradientOptions(MeanOptions, total=False):
+    """The options of adapters that do so in every step."""
+
+    aggregators: Sequence[str] | Aggregators
+    allow_bias: bool
+
+
+def option(default: Any, help: str) -> Any:
+    """A field of options, with the text that `help()` shows."""
+    return field(default=default, metadata={"help": help})
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How vectors travel; `SpecError` for bad values."""
+
+    feedback: str | Feedback | None = option(
+        None,
+        "gives both directions a memory, without which biased operators do not converge: `ef14` "
+        "adds the error to the next gradient, `ef21`, `diana` and `ef-bv` send changes of the "
+        "gradient.",
+    )
+    policy: Policy | Mapping[str, str | Operator] | None = option(
+        None,
+        'says which tensors are compressed: patterns of names, `{"head.*": "exact"}`, or a '
+        "function of name and shape; by default one-dimensional and small tensors go exact.",
+    )
+    nonfinite: NonFinite = option(
+        "propagate",
+        "`propagate` NaN and infinity, `skip` the step on all ranks (gradients are zeroed and "
+        "`skipped` is True), or `raise` on all ranks; memories never take them up.",
+    )
+    seed: int = option(0, "the seed of all rounding; the same on all ranks.")
+    timeout: float = option(
+        60.0, "if a rank does not answer for this many seconds, all others raise `PeerError`."
+    )
+    threads: int = option(1, "threads of the codec; results do not depend on their number.")
+    collective: str = option(
+        "sharded",
+        "`sharded` (every rank averages a share), `star` (rank 0 averages all), `gather` (every "
+        "rank averages all) or, in DDP, `switch` (`aggregators` sum).",
+    )
+    aggregators: Sequence[str] | Aggregators = option(
+        (),
+        "addresses of programs `fewbits switch`, which add integers only; for the collective "
+        "`switch`.",
+    )
+    allow_bias: bool = option(False, "lets `auto` choose `tiny`, which is biased and has feedback.")
+
+    def __post_init__(self) -> None:
+        if self.collective not in (*COLLECTIVES, REDUCE_SCATTER):
+            known = ", ".join(COLLECTIVES)
+            raise SpecError(f"collective must be {known}, got {self.collective!r}")
+        if self.nonfinite not in get_args(NonFinite):
+            raise SpecError(f"nonfinite must be propagate, skip or raise, got {self.nonfinite!r}")
+        if not isinstance(self.timeout, int | float) or not 0 < self.timeout < math.inf:
+            raise SpecError(f"timeout must be a positive number of seconds, got {self.timeout!r}")
+        if not isinstance(self.threads, int) or self.threads < 1:
+            raise SpecError(f"threads must be a positive whole number, got {self.threads!r}")
+
+    @classmethod
+    def of(cls, given: ScatterOptions | MeanOptions | GradientOptions) -> Self:
+        """The options that a user gave."""
+        if given.get("collective") == REDUCE_SCATTER:
+            raise SpecError(f"{REDUCE_SCATTER} is what fewbits.fsdp does: leave collective out")
+        return cls(**given)
+
+
+def takes(names: type, declared: type[Options] = Options) -> Callable[[_F], _F]:
+    """Show the `**options` of a function in `help()`, and refuse others in one line.
+
+    `names` is the dictionary of its options, `declared` has their defaults and meanings. Old names
+    of options still work in this release, with a warning at the line that uses them.
+    """
+    has = names.__annotations__.keys()
+    options = [each for each in fields(declared) if each.name in has]
+
+    def decorate(function: _F) -> _F:
+        shown = _signature(function, options)
+
+        @wraps(function)
+        def checked(*given: Any, **named: Any) -> Any:
+            return function(*given, **_renamed(function.__qualname__, shown, named))
+
+        checked.__signature__ = shown  # type: ignore[attr-defined]
+        checked.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\n{_described(options)}"
+        return cast(_F, checked)
+
+    return decorate
+
+
+def _signature(function: Callable[..., Any], options: Sequence[Field[Any]]) -> inspect.Signature:
+    own = inspect.signature(function)
+    fixed = [each for each in own.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    named = [
+        inspect.Parameter(
+            each.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if each.default is MISSING else each.default,
+            annotation=each.type,
+        )
+        for each in options
+    ]
+    return own.replace(parameters=[*fixed, *named])
+
+
+def _described(options: Sequence[Field[Any]]) -> str:
+    lines = [f"`{each.name}`: {each.metadata['help']}" for each in options]
+    return "\n".join(
+        textwrap.fill(line, 96, initial_indent="- ", subsequent_indent="  ") for line in lines
+    )
+
+
+def _renamed(
+    called: str, shown: inspect.Signature, named: Mapping[str, object]
+) -> dict[str, object]:
+    """The arguments by their present names; `TypeError` for unknown ones."""
+    found: dict[str, object] = {}
+    for name, value in named.items():
+        present = _RENAMED.get(name, name)
+        if present not in shown.parameters:
+            known = ", ".join(shown.parameters)
+            raise TypeError(f"{called}() has no option {name!r}: it has {known}")
+        if present in found or (present != name and present in named):
+            raise TypeError(f"{called}() got both {name!r} and {present!r}, which is its new name")
+        if present != name:
+            warn_user(f"{name}= is called {present}= now", DeprecationWarning)
+        found[present] = value
+    return found

@@ -1,0 +1,102 @@
+"""The report of compression in a training run, measured on this rank."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
+
+from fewbits.session.auto import Decision
+from fewbits.session.warned import warn_user
+
+
+def _old(name: str, present: str) -> property:
+    """A field by its old name, with a warning."""
+
+    def value(report: "Report") -> Any:
+        warn_user(f"{name} of a report is called {present} now", DeprecationWarning)
+        return getattr(report, present)
+
+    return property(value, doc=f"The old name of `{present}`.")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Figures of one rank since the start.
+
+    Bytes are what it sent; `plain_bytes` is what an uncompressed ring all-reduce would have sent.
+    """
+
+    STEP: ClassVar[str] = "step"
+
+    uplink: str
+    downlink: str
+    collective: str
+    ranks: int
+    steps: int
+    payload_bytes: int
+    header_bytes: int
+    plain_bytes: int
+    codec_seconds: float
+    codec_cpu_seconds: float
+    wire_seconds: float
+    elements: int
+    compressed_elements: int
+    exact: dict[str, int] = field(default_factory=dict)
+    saturated: int = 0
+    below_span: int = 0
+    resent: int = 0
+    nonfinite_steps: int = 0
+    skipped_steps: int = 0
+    feedback: str | None = None
+    memory_bytes: int = 0
+    decision: Decision | None = None
+    trying: str | None = None
+
+    worker, master = _old("worker", "uplink"), _old("master", "downlink")
+    scheme = _old("scheme", "collective")
+
+    @property
+    def ratio(self) -> float:
+        """How many times fewer bytes than plain all-reduce."""
+        sent = self.payload_bytes + self.header_bytes
+        return self.plain_bytes / sent if sent else 1.0
+
+    @property
+    def compressed_share(self) -> float:
+        """The share of the elements that went through the lossy operator."""
+        return self.compressed_elements / self.elements if self.elements else 0.0
+
+    def as_dict(self) -> dict[str, object]:
+        return asdict(self) | {"ratio": self.ratio, "compressed_share": self.compressed_share}
+
+    def __str__(self) -> str:
+        if self.ranks == 1:
+            return "one rank: nothing is sent, so nothing is compressed"
+        steps = max(self.steps, 1)
+        operators = f"uplink {self.uplink}, downlink {self.downlink}"
+        sent, headers = self.payload_bytes / 1e6, self.header_bytes / 1e6
+        plain = f"{self.ratio:.2f}× less than plain all-reduce ({self.plain_bytes / 1e6:,.2f} MB)"
+        codec, wire = 1e3 * self.codec_seconds / steps, 1e3 * self.wire_seconds / steps
+        share = 100 * self.compressed_share
+        lines = [
+            f"{self.collective}, {operators}, {self.ranks} ranks, {self.steps} {self.STEP}s",
+            f"sent        {sent:,.2f} MB + {headers:,.3f} MB headers, {plain}",
+            f"{'a ' + self.STEP:<12}codec {codec:.2f} ms, wire and waiting {wire:.2f} ms",
+            f"compressed  {share:.2f} % of {self.elements:,} elements",
+        ]
+        lines += [
+            f"exact       {count:,} elements: {reason}" for reason, count in self.exact.items()
+        ]
+        if self.decision is not None:
+            lines.append(str(self.decision))
+        if self.trying is not None:
+            lines.append(f"auto        not decided yet, trying {self.trying}")
+        if self.feedback:
+            lines.append(f"feedback    {self.feedback}, {self.memory_bytes / 1e6:,.2f} MB memories")
+        if self.saturated:
+            lines.append(f"saturated   {self.saturated:,} values")
+        if self.below_span or self.resent:
+            below = f"{self.below_span:,} values below the span"
+            lines.append(f"switch      {below}, {self.resent:,} packets sent again")
+        if self.nonfinite_steps:
+            sick = f"{self.nonfinite_steps} {self.STEP}s, {self.skipped_steps} of them skipped"
+            lines.append(f"not finite  {sick}")
+        return "\n".join(lines)

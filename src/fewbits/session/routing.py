@@ -1,0 +1,150 @@
+"""Routing: cuts parameters into units, and gives each an operator and an owner."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from fewbits.collectives.payload import UNIT, Unit, units_of
+from fewbits.core.operator import Operator
+from fewbits.feedback import Feedback
+from fewbits.operators.identity import Identity
+from fewbits.policy import Choice, Exact, Policy, choose
+from fewbits.theory.cost import PIECE
+
+
+class ModelParameter(NamedTuple):
+    """A parameter's name and shape, and whether its gradient will be reduced."""
+
+    name: str
+    shape: tuple[int, ...]
+    is_trained: bool = True
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
+class ModelParameters:
+    """The known parameters: those that were `given`, then others in the order of jobs."""
+
+    def __init__(self, given: Iterable[ModelParameter] = ()) -> None:
+        self.given = tuple(given)
+        self.known = {parameter.name: parameter for parameter in self.given}
+
+    def trained(self) -> list[ModelParameter]:
+        """The given parameters that will be reduced."""
+        return [parameter for parameter in self.given if parameter.is_trained]
+
+
+@dataclass(slots=True)
+class Owners:
+    """Gives each unit to the rank that owns least so far, in the order of the model's parameters.
+
+    So an owner and its memory do not depend on the buckets, and neighbours in the model, which
+    travel together, belong to different ranks.
+    """
+
+    ranks: int = 1
+    unit: int = UNIT
+    owners: dict[str, list[int]] = field(default_factory=dict)
+    _loads: Counter[int] = field(default_factory=Counter)
+
+    def __call__(self, parameter: ModelParameter) -> list[int]:
+        """The owner of each of the parameter's units."""
+        if parameter.name not in self.owners:
+            count = parameter.size
+            sizes = [min(self.unit, count - at) for at in range(0, count, self.unit)]
+            self.owners[parameter.name] = [self._next(size) for size in sizes]
+        return self.owners[parameter.name]
+
+    def _next(self, size: int) -> int:
+        owner = min(range(self.ranks), key=lambda rank: self._loads[rank])
+        self._loads[owner] += size
+        return owner
+
+
+@dataclass(slots=True)
+class Routing:
+    """Decides once for each parameter how it travels, and remembers why.
+
+    With `feedback`, memories correct a bias, so the policy's operator is used in both directions
+    even if it is biased. `unit` is the largest number of values that are compressed together.
+    """
+
+    uplink: Operator
+    downlink: Operator
+    policy: Policy
+    model: ModelParameters = field(default_factory=ModelParameters)
+    feedback: Feedback | None = None
+    unit: int = UNIT
+    choices: dict[str, Choice] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+    owners: Owners = field(default_factory=Owners)
+
+    def share(self, ranks: int) -> None:
+        """Give every known parameter's units to `ranks` owners."""
+        self.owners = Owners(ranks, self.unit)
+        for parameter in self.model.known.values():
+            self.owners(parameter)
+
+    def exact_names(self) -> set[str]:
+        """The model's parameters that will travel exactly."""
+        trained = self.model.trained()
+        return {each.name for each in trained if self.operators(each)[0] == Identity()}
+
+    def units(self, parameters: Sequence[ModelParameter]) -> list[Unit]:
+        """The units of a batch that holds `parameters` one after the other."""
+        units: list[Unit] = []
+        start = 0
+        for parameter in parameters:
+            self.model.known.setdefault(parameter.name, parameter)
+            both, count = self.operators(parameter), parameter.size
+            owners = self.owners(parameter)
+            units += units_of(parameter.name, start, count, *both, owners, size=self.unit)
+            start += count
+        return units
+
+    def operators(self, parameter: ModelParameter) -> tuple[Operator, Operator]:
+        """The operators of both directions for a parameter."""
+        name = parameter.name
+        if name not in self.choices:
+            self.choices[name] = choose(self.policy, name, parameter.shape, self.uplink)
+            self.sizes[name] = parameter.size
+        choice = self.choices[name]
+        if choice == Identity() and (choice != self.uplink or self.downlink == Identity()):
+            choice = self.choices[name] = Exact("identity")
+        if isinstance(choice, Exact):
+            return Identity(), Identity()
+        if choice == self.uplink:
+            return self.uplink, self.downlink
+        unbiased = choice.guarantee(min(self.sizes[name], self.unit)).unbiased
+        return choice, choice if self.feedback or unbiased else self.downlink
+
+    def exact(self) -> dict[str, int]:
+        """The number of elements that travel exactly, by reason."""
+        counts: Counter[str] = Counter()
+        for name, choice in self.choices.items():
+            if isinstance(choice, Exact):
+                counts[choice.reason] += self.sizes[name]
+        return dict(counts)
+
+    def elements(self) -> int:
+        return sum(self.sizes.values())
+
+
+def cut(units: Sequence[Unit], ranks: int, unit: int = UNIT) -> list[tuple[slice, list[Unit]]]:
+    """Pieces of a batch, with their places and units; all ranks own some units of each piece.
+
+    While one piece travels, the next one is encoded and the one before it decoded.
+    """
+    pieces: list[tuple[slice, list[Unit]]] = []
+    size = max(PIECE, ranks * unit)
+    for each in units:
+        if not pieces or each.start - pieces[-1][0].start >= size:
+            pieces.append((slice(each.start, each.start), []))
+        place, own = pieces[-1]
+        own.append(replace(each, start=each.start - place.start))
+        pieces[-1] = slice(place.start, each.start + each.count), own
+    return pieces

@@ -1,0 +1,198 @@
+"""The session: the compression of one model on one rank, composed of named parts."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from fewbits.collectives.progress import RankProgress
+from fewbits.errors import EncodeError
+from fewbits.rng import Rng
+from fewbits.session import defaults
+from fewbits.session.accounting import Accounting
+from fewbits.session.adapter import AdapterParts, SessionComm
+from fewbits.session.agreement import RankAgreement
+from fewbits.session.auto import UNCOMPRESSED
+from fewbits.session.checkpoint import Checkpoint
+from fewbits.session.choosing import AutoChooser, Chooser
+from fewbits.session.jobs import Job, Outcome
+from fewbits.session.options import REDUCE_SCATTER, Options
+from fewbits.session.pipeline import Background, Pipeline
+from fewbits.session.plain import Plain
+from fewbits.session.reducer import Compressed, Reducer
+from fewbits.session.routing import Routing
+from fewbits.session.scattering import Scattering
+from fewbits.switch.job import Switching
+
+_Result = TypeVar("_Result")
+
+
+class Session:
+    """Averages vectors over the ranks of `comm`, compressed in both directions.
+
+    `routing` may be several by name, of which `auto` chooses one. A *step* is one reduction of all
+    jobs up to one that `is_last`, or up to a call of `end_step`. Parts: `checkpoint` saves and
+    loads, `accounting` counts.
+    """
+
+    def __init__(
+        self,
+        comm: SessionComm,
+        routing: Routing | Mapping[str, Routing],
+        options: Options,
+        adapter: AdapterParts | None = None,
+    ) -> None:
+        adapter = adapter or AdapterParts()
+        self.comm, self.options = comm, options
+        self.progress = RankProgress(options.nonfinite)
+        switching = Switching.of(options.collective, options.aggregators)
+        self._chooser = _chooser(routing, self.progress, options, adapter.stream, switching)
+        self._agreement = RankAgreement(
+            comm, self.progress, self._chooser, options, switching, adapter.agreed
+        )
+        self._has_thread = adapter.has_thread
+        self.accounting = Accounting(self.progress, self._chooser, options.collective)
+        self.checkpoint = Checkpoint(self._agreement, adapter, self.start)
+        self._pipeline: Pipeline | None = None
+        self._outcomes: list[Outcome] = []  # of this step
+
+    @property
+    def routing(self) -> Routing:
+        """The routing of the current reducer."""
+        return self._chooser.reducer.routing
+
+    @property
+    def failure(self) -> Exception | None:
+        """The error after which the session must be closed."""
+        return self._pipeline.failure if self._pipeline is not None else None
+
+    def start(self) -> None:
+        """Open the group and check that all ranks run the same: every rank must call this.
+
+        Methods that need the group start the session if nobody has.
+        """
+        if self._pipeline is not None:
+            return
+        self.comm.open()
+        defaults.refuse_momentum_alone(self.routing.feedback, self.comm.size)
+        self._agreement.on_configuration()
+        for reducer in self._chooser.reducers:
+            reducer.prepare(self.comm)
+        self.progress.promises = self._chooser.reducer.promises
+        self._pipeline = (Background if self._has_thread else Pipeline)(self._reduce)
+
+    def submit(self, job: Job) -> None:
+        """Take a job; an earlier failure raises again."""
+        pipeline = self._started()
+        if pipeline.failure is not None:
+            raise pipeline.failure
+        if self._chooser.reducer.is_light:
+            pipeline.start_here(job)
+        else:
+            pipeline.submit(job)
+
+    def wait(self, job: Job) -> None:
+        """Wait for a job; an error raises here with its own type."""
+        job.done.wait()
+        if self.failure is not None:
+            raise self.failure
+
+    def end_step(self) -> None:
+        """End the step now, without a thread, if no job is marked as the last."""
+        self._started().call(lambda: self._end_step(0.0))
+
+    def together(self, text: str, work: Callable[[], _Result]) -> _Result:
+        """Do `work`, which `text` describes, once all ranks are about to; without a thread."""
+
+        def agreed() -> _Result:
+            self._agreement.on_deed(text)
+            return work()
+
+        return self._started().call(agreed)
+
+    def figures(self) -> dict[str, Any]:
+        """The fields of this rank's report."""
+        return self.accounting.figures(self.comm.size)
+
+    def close(self) -> None:
+        """End the background thread and give the group back; every rank must call this."""
+        if self._pipeline is not None:
+            self._pipeline.close()
+            failed = self._pipeline.failure is not None
+            for reducer in self._chooser.reducers:
+                reducer.close(failed=failed)
+            if not failed:
+                self.comm.close()
+        self._pipeline = None
+        self._outcomes.clear()  # of a step that failed: whoever goes on begins one anew
+        self.progress.fault, self.progress.saw_nonfinite, self.progress.sequence = None, False, 0
+
+    def _started(self) -> Pipeline:
+        self.start()
+        assert self._pipeline is not None
+        return self._pipeline
+
+    def _works(self, reducer: Reducer) -> bool:
+        return self.comm.size > 1 or reducer.works_alone
+
+    def _reduce(self, job: Job) -> None:
+        """Reduce one job in the pipeline; its mean is in place at the end of the step."""
+        reducer = self._chooser.reducer
+        self._outcomes.append(job.outcome or job.values)
+        self._chooser.watch(job)
+        if self._works(reducer):
+            reducer.start(job, self.comm)
+            self.accounting.add(job, self.comm.size)
+        if job.is_last:
+            self._end_step(job.since)
+
+    def _end_step(self, since: float) -> None:
+        progress, reducer = self.progress, self._chooser.reducer
+        if self._works(reducer):
+            reducer.end_step(self.comm)
+        else:
+            progress.step += 1
+        if (reducer.feedback or progress.nonfinite != "propagate") and not progress.saw_nonfinite:
+            self._judge()
+        if reducer.feedback is not None:
+            reducer.feedback.store.end_step(well=not progress.saw_nonfinite)
+        self.accounting.end_step()
+        if self.accounting.skipped:  # a hook cannot skip the optimizer's step: zero the gradients
+            for outcome in self._outcomes:
+                outcome.clear()
+        progress.saw_nonfinite = False
+        self._outcomes.clear()
+        self._chooser.end_step(since, progress, self.comm)
+
+    def _judge(self) -> None:
+        """Check the means, because finite gradients may overflow when summed or rounded to 16 bits.
+
+        The means are the same on all ranks, so all ranks decide alike without asking each other.
+        """
+        progress = self.progress
+        with progress.spent.codec():
+            progress.saw_nonfinite = not all(each.is_finite() for each in self._outcomes)
+        if progress.saw_nonfinite and progress.nonfinite == "raise":
+            raise EncodeError(f"the mean gradient of step {progress.step - 1} is NaN or infinite")
+
+
+def _chooser(
+    routing: Routing | Mapping[str, Routing],
+    progress: RankProgress,
+    options: Options,
+    stream: tuple[int | str, ...],
+    switching: Switching | None,
+) -> Chooser:
+    rng = Rng.from_seed(options.seed)
+    if stream:
+        rng = rng.fork(*stream)
+    if isinstance(routing, Mapping):
+        candidates: dict[str, Reducer] = {
+            name: Compressed(each, progress, options, rng)
+            for name, each in routing.items()
+            if name != UNCOMPRESSED
+        }
+        return AutoChooser({UNCOMPRESSED: Plain(routing[UNCOMPRESSED], progress)} | candidates)
+    if switching is not None:
+        switching.check(routing.uplink, routing.downlink, routing.feedback)
+    if options.collective == REDUCE_SCATTER:
+        return Chooser(Scattering(routing, progress, options, rng))
+    return Chooser(Compressed(routing, progress, options, rng, switching))

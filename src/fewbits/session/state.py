@@ -1,0 +1,187 @@
+"""A rank's saved state: plain arrays, and the rank and run that they belong to.
+
+Reading a state executes nothing. Each rank has its own file, because memories differ from rank to
+rank.
+"""
+
+import json
+import os
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fewbits.backend import crc32c
+from fewbits.errors import DisagreementError, MissingExtraError
+
+SavedState = Mapping[str, npt.NDArray[Any]]
+_ABOUT = "fewbits"
+_VERSION = 1
+_DIGESTS = {
+    "model": "parameters have other names or shapes",
+    "plan": "some parameters have other operators",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StateOrigin:
+    """The rank that saves or loads, its feedback, and digests of its model and configuration."""
+
+    rank: int
+    ranks: int
+    feedback: str | None
+    model: str
+    plan: str
+    configuration: str
+
+
+def _file(rank: int, ranks: int) -> str:
+    return f"rank-{rank}-of-{ranks}.safetensors"
+
+
+def digest(lines: Iterable[str]) -> str:
+    """128 bits that differ if the lines do."""
+    return blake2b("\n".join(lines).encode(), digest_size=16).hexdigest()
+
+
+def pack(origin: StateOrigin, step: int, arrays: Mapping[str, npt.NDArray[Any]]) -> SavedState:
+    """The state of a rank."""
+    about = {"version": _VERSION, "step": step, **asdict(origin)}
+    text = json.dumps(about | {"crc": _checksum(about, arrays)}).encode()
+    return {_ABOUT: np.frombuffer(text, np.uint8).copy(), **arrays}
+
+
+def unpack(
+    saved: SavedState | Sequence[SavedState], origin: StateOrigin, reshard: bool
+) -> tuple[int, list[dict[str, npt.NDArray[Any]]]]:
+    """The step, and the memories of every rank whose state was given.
+
+    `DisagreementError` if the states belong elsewhere.
+    """
+    if not isinstance(saved, Mapping | Sequence):
+        raise DisagreementError(f"a state is what state_dict() gave, got {type(saved).__name__}")
+    states = [saved] if isinstance(saved, Mapping) else list(saved)
+    if not states:
+        raise DisagreementError("there is no state to load")
+    abouts = [_about(state) for state in states]
+    first = abouts[0]
+    if reshard:
+        _check_all(abouts)
+        same: tuple[str, ...] = ("feedback", "model")
+    elif first["ranks"] != origin.ranks or len(states) != 1:
+        raise DisagreementError(
+            f"the state is of {first['ranks']} ranks, there are {origin.ranks}: pass reshard=True "
+            "with the states of all of them"
+        )
+    else:
+        same = ("feedback", "model", "rank", "configuration", "plan")
+    for what in same:
+        if first[what] != getattr(origin, what):
+            own = f"{first[what]!r}, here {getattr(origin, what)!r}"
+            raise DisagreementError(f"the state is of another {what}: {_DIGESTS.get(what, own)}")
+    return first["step"], [_arrays(state) for state in states]
+
+
+def refuse_useless(memories: SavedState, exact: Container[str]) -> None:
+    """Refuse memories of parameters that travel exactly here, which would be lost silently."""
+    lost = sorted({key.partition("/")[2].rpartition("/")[0] for key in memories})
+    lost = [name for name in lost if name in exact]
+    if lost:
+        raise DisagreementError(
+            f"the state has memories of {', '.join(lost)}, which go exact here: use the policy "
+            "of the run that saved them"
+        )
+
+
+def write(folder: str | Path, state: SavedState) -> None:
+    """Write a rank's file; a crash leaves the old one or the new one, never half of one."""
+    about = _about(state)
+    path = Path(folder) / _file(about["rank"], about["ranks"])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(".tmp")
+    with unfinished.open("wb") as file:
+        file.write(_safetensors().save(dict(state)))
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(path)
+
+
+def read(folder: str | Path, origin: StateOrigin, reshard: bool) -> SavedState | list[SavedState]:
+    """The states that the rank of `origin` needs: its own, or with `reshard` those of all ranks."""
+    found = sorted(Path(folder).glob("rank-*-of-*.safetensors"))
+    names = ", ".join(path.name for path in found)
+    if not reshard:
+        own = Path(folder) / _file(origin.rank, origin.ranks)
+        if not own.exists():
+            hint = ", pass reshard=True if their number has changed" if found else ""
+            there = names or "no such file"
+            raise DisagreementError(f"{folder} has no {own.name}: there is {there}{hint}")
+        return _read(own)
+    all_ranks = [_file(rank, len(found)) for rank in range(len(found))]
+    if not found or {path.name for path in found} != set(all_ranks):
+        there = names or "no file"
+        raise DisagreementError(f"{folder} must hold every rank of one run, there is {there}")
+    return [_read(Path(folder) / name) for name in all_ranks]
+
+
+def _read(path: Path) -> SavedState:
+    package = _safetensors()
+    try:
+        state: SavedState = package.load(path.read_bytes())
+    except Exception as error:  # the package's own error has no public name in all versions
+        raise DisagreementError(f"{path} is damaged: {error}") from error
+    try:
+        _about(state)
+    except DisagreementError as error:
+        raise DisagreementError(f"{path}: {error}") from error
+    return state
+
+
+def _safetensors() -> Any:
+    try:
+        import safetensors.numpy as package
+    except ModuleNotFoundError as error:
+        raise MissingExtraError.of("saving compression needs safetensors", "torch") from error
+    return package
+
+
+def _about(state: SavedState) -> dict[str, Any]:
+    try:
+        about: dict[str, Any] = json.loads(np.asarray(state[_ABOUT], np.uint8).tobytes())
+        known = about["version"] == _VERSION
+    except (KeyError, TypeError, ValueError) as error:
+        raise DisagreementError(f"this is no state of compression: {error}") from error
+    if not known:
+        raise DisagreementError(f"the state has version {about['version']}: upgrade fewbits")
+    if about.pop("crc", None) != _checksum(about, _arrays(state)):
+        raise DisagreementError("the state was damaged: checksums differ")
+    return about
+
+
+def _checksum(about: Mapping[str, Any], arrays: SavedState) -> int:
+    """A checksum, which the file format lacks; it finds even a small change of a memory."""
+    crc = crc32c(_bytes(json.dumps(about).encode()))
+    for key, array in sorted(arrays.items()):
+        crc = crc32c(_bytes(f"{key} {array.dtype} {array.shape}".encode()), crc)
+        crc = crc32c(np.ascontiguousarray(array), crc)
+    return crc
+
+
+def _bytes(text: bytes) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(text, np.uint8)
+
+
+def _arrays(state: SavedState) -> dict[str, npt.NDArray[Any]]:
+    return {key: np.asarray(array) for key, array in state.items() if key != _ABOUT}
+
+
+def _check_all(abouts: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse states that are not those of all ranks of one run at one step, in order."""
+    given = ", ".join(f"rank {a['rank']} of {a['ranks']} at step {a['step']}" for a in abouts)
+    expected = [(rank, len(abouts), abouts[0]["step"]) for rank in range(len(abouts))]
+    if [(about["rank"], about["ranks"], about["step"]) for about in abouts] != expected:
+        raise DisagreementError(f"reshard needs the states of all ranks in order, got {given}")

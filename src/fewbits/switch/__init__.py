@@ -1,0 +1,1 @@
+"""In-network aggregation: its protocol, a worker, an aggregator and the sum over all ranks."""

@@ -1,0 +1,1 @@
+"""Moves bytes between ranks: over torch.distributed and over sockets."""

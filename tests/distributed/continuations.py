@@ -1,0 +1,28 @@
+"""What ranks do that go on from golden checkpoints, or send what golden transcripts hold."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from workers import World
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from golden import resumed, transcripts
+
+
+def go_on(world: World, *, names: list[str], folder: str) -> None:
+    """Load each checkpoint and take the next steps."""
+    world.join()
+    for name in names:
+        world.result[name] = resumed.resumed(name, Path(folder) / name)
+
+
+def record(world: World, *, names: list[str]) -> None:
+    """What each of these runs sends."""
+    world.join()
+    for name in names:
+        world.result[name] = transcripts.transcript(name)
+
+
+SCENARIOS: dict[str, Callable[..., None]] = {"go_on": go_on, "record": record}

@@ -1,0 +1,103 @@
+"""Golden transcripts: all bytes that ranks have sent each other, as lengths and digests.
+
+`python tests/golden/transcripts.py` makes what is missing, with the fewbits of the interpreter that
+runs it, and never overwrites. Those in `transcripts.json` were made by commit d55dedf: a rank of
+that version and one of now understand each other as long as they do not change.
+"""
+
+import hashlib
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # where it is a program
+
+from golden import resumed
+
+FILE = Path(__file__).with_suffix(".json")
+Transcript = dict[str, list[Any]]
+"""For every receiver and tag the lengths of all messages in their order, and a digest of all."""
+
+
+@contextmanager
+def recorded() -> Iterator[Transcript]:
+    """What this process sends from rank to rank until the end of the block."""
+    told: Transcript = {}
+    hashers: dict[str, Any] = {}
+    send = dist.isend
+
+    def isend(tensor: torch.Tensor, dst: int, *, tag: int = 0, **options: Any) -> Any:
+        stream = f"to {dst} tag {tag}"
+        content = tensor.numpy().tobytes()
+        told.setdefault(stream, []).append(len(content))
+        hashers.setdefault(stream, hashlib.sha256()).update(content)
+        return send(tensor, dst, tag=tag, **options)
+
+    dist.isend = isend
+    try:
+        yield told
+    finally:
+        dist.isend = send
+        for stream, hasher in hashers.items():
+            told[stream].append(hasher.hexdigest())
+
+
+def transcript(name: str) -> dict[str, Any]:
+    """What this rank sends in a run, and the parameters that it ends with."""
+    with recorded() as told:
+        result = resumed.trained(name)
+    return {**result, **dict(sorted(told.items()))}
+
+
+def together(interpreters: Sequence[str], names: Sequence[str]) -> list[dict[str, Any]]:
+    """What each rank tells of these runs; every rank is a process of its interpreter."""
+    with tempfile.TemporaryDirectory() as place:
+        size = str(len(interpreters))
+        ranks = [
+            subprocess.Popen(
+                [each, "-W", "ignore", __file__, str(rank), size, f"{place}/store", *names],
+                stdout=subprocess.PIPE,
+            )
+            for rank, each in enumerate(interpreters)
+        ]
+        told = [rank.communicate()[0] for rank in ranks]
+    if any(rank.returncode for rank in ranks):
+        raise RuntimeError(f"ranks ended with {[rank.returncode for rank in ranks]}")
+    return [json.loads(text) for text in told]
+
+
+def main() -> None:
+    """Make what is missing, and say what was made."""
+    known = json.loads(FILE.read_text()) if FILE.exists() else {}
+    missing = [name for name in resumed.WHOLE if name not in known]
+    told = together([sys.executable] * resumed.RANKS, missing)
+    known |= {name: [each[name] for each in told] for name in missing}
+    FILE.write_text(_text(known))
+    sys.stdout.write(f"{len(missing)} transcripts written {' '.join(missing)}\n")
+
+
+def _text(known: dict[str, Any]) -> str:
+    """A line for each rank."""
+    cases = [
+        f"{json.dumps(name)}: [\n" + ",\n".join(json.dumps(rank) for rank in known[name]) + "\n]"
+        for name in known
+    ]
+    return "{\n" + ",\n".join(cases) + "\n}\n"
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    if sys.argv[1:]:
+        rank, size, store, *names = sys.argv[1:]
+        resumed.join(store, int(rank), int(size))
+        sys.stdout.write(json.dumps({name: transcript(name) for name in names}))
+    else:
+        main()

@@ -1,0 +1,150 @@
+"""Native tables row by row, and single kernels on arrays, for tests that look below the seam."""
+
+from typing import Any
+
+import numpy as np
+
+from fewbits import Operator, Rng
+from fewbits.backend import coders, cpu, library, native_rows
+from fewbits.backend.buffers import Buffer
+from fewbits.backend.kernel import CODED, Kernel, Kind, Row, RowDirection, Written
+from fewbits.backend.kinds import composed, plain
+from fewbits.backend.kinds.dithering import dither, norms, undither
+from fewbits.backend.kinds.stages import rotate
+from fewbits.backend.table import native_kept
+from fewbits.coding import subsets
+from fewbits.coding.bitpack import packed_size
+from fewbits.core.vector import Vector
+from fewbits.reference.formats import Format
+from fewbits.reference.tally import Tally, total
+
+__all__ = [
+    "CODED",
+    "RowDirection",
+    "Tally",
+    "dither",
+    "norms",
+    "packed_size",
+    "rotate",
+    "total",
+    "undither",
+]
+
+Table = np.ndarray
+NATURAL, CAST, CLEAR, DIVIDE, COMBINE = (
+    Kind.NATURAL,
+    Kind.CAST,
+    Kind.CLEAR,
+    Kind.DIVIDE,
+    Kind.COMBINE,
+)
+
+
+def new_table(rows: int) -> np.ndarray:
+    return np.zeros(rows, native_rows.NATIVE_ROW)
+
+
+def set_kernel(row: Any, kernel: tuple[int, ...], format: Format, count: int) -> None:
+    """Kind, option and perhaps how many values are kept."""
+    row["kind"], row["option"], row["kept"] = *kernel, *(0,) * (3 - len(kernel))
+    row["dtype"], row["count"] = format.code, count
+
+
+def native_kernel(kernel: Kernel, count: int) -> tuple[int, int, int]:
+    kept = native_kept(kernel, count)
+    assert kept is not None
+    return kernel.kind, kernel.option, kept
+
+
+def set_sections(row: Any, address: int, sizes: list[int]) -> None:
+    for number, size in enumerate(sizes):
+        row["sections"][number], row["sizes"][number] = address, size
+        address += size
+
+
+def run(direction: RowDirection, table: np.ndarray) -> Tally:
+    native_rows.run_rows(direction, table)
+    met = table["tally"]
+    return Tally(int(met["saturated"].sum()), int(met["nonfinite"].sum()))
+
+
+def cast(
+    bits: np.ndarray, source: Format, target: Format, out: np.ndarray, *, threads: int = 1
+) -> Tally:
+    if threads == 1:
+        return plain.cast(bits, source, target, out)
+    kernel = Kernel(Kind.CAST, target.code)
+    parts = (out.view(np.uint8),)
+    return plain.run("encode", row(kernel, source, bits, parts, None, threads)).tally
+
+
+def largest(bits: np.ndarray, format: Format | None, k: int) -> tuple[np.ndarray, int]:
+    """Without a format: of the largest unsigned 32-bit numbers."""
+    return library.select(bits, 0 if format is None else format.code, k)
+
+
+def crc32c(data: np.ndarray, threads: int = 1) -> int:
+    return cpu.crc32c(Buffer.of(data), threads=threads)
+
+
+def row(
+    kernel: Kernel, format: Format, values: np.ndarray, parts: Any, rng: Rng | None, threads: int
+) -> Row:
+    key = bytes(16) if rng is None else rng.key
+    return Row(kernel, format, Buffer.of(values), tuple(map(Buffer.of, parts)), key, threads)
+
+
+def natural_encode(
+    bits: np.ndarray, format: Format, rng: Rng | None, planes: Any, *, threads: int = 1
+) -> Tally:
+    kernel = Kernel(Kind.NATURAL, int(rng is None))
+    return plain.run("encode", row(kernel, format, bits, planes, rng, threads)).tally
+
+
+def natural_decode(planes: Any, format: Format, out: np.ndarray, *, threads: int = 1) -> Tally:
+    kernel = Kernel(Kind.NATURAL)
+    return plain.run("decode", row(kernel, format, out, planes, None, threads)).tally
+
+
+def natural_accumulate(
+    planes: Any, format: Format, totals: np.ndarray, *, threads: int = 1
+) -> Tally:
+    kernel = Kernel(Kind.NATURAL)
+    return plain.run("accumulate", row(kernel, format, totals, planes, None, threads)).tally
+
+
+def coded_encode(
+    bits: np.ndarray, format: Format, rng: Rng | None, section: np.ndarray, *, threads: int = 1
+) -> tuple[Tally, int]:
+    kernel = Kernel(Kind.NATURAL, CODED | int(rng is None))
+    tally, (size,) = plain.run("encode", row(kernel, format, bits, (section,), rng, threads))
+    return tally, size
+
+
+def coded_decode(
+    section: np.ndarray, format: Format, out: np.ndarray, *, threads: int = 1
+) -> Tally:
+    kernel = Kernel(Kind.NATURAL, CODED)
+    return plain.run("decode", row(kernel, format, out, (section,), None, threads)).tally
+
+
+def composed_encode(operator: Operator, x: Vector, rng: Rng, into: Any) -> Written:
+    """Stage by stage, even if there is a native row for all of it."""
+    kernel = operator.kernel(x.count, x.format)
+    return composed.encode(row(kernel, x.format, x.bits, into, rng, 1), cpu.run_row)
+
+
+def composed_decode(operator: Operator, parts: Any, out: Vector) -> Tally:
+    kernel = operator.kernel(out.count, out.format)
+    return composed.decode(row(kernel, out.format, out.bits, parts, None, 1), cpu.run_row)
+
+
+def places_encode(kept: np.ndarray, d: int) -> np.ndarray:
+    section = np.full(subsets.size(d, kept.size), 0xA5, np.uint8)
+    coders.write_places(kept, d, section)
+    return section
+
+
+def composed_accumulate(operator: Operator, parts: Any, format: Format, totals: np.ndarray) -> None:
+    kernel = operator.kernel(totals.size, format)
+    composed.accumulate(row(kernel, format, totals, parts, None, 1), totals, cpu.run_row)

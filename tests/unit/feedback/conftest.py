@@ -1,6 +1,0 @@
-"""Lets the tests import `quadratics`: pytest's importlib mode adds nothing to the path."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))

@@ -1,0 +1,147 @@
+"""A session over `LocalComm`, with NumPy arrays and no framework."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fewbits import DisagreementError, EncodeError
+from fewbits.collectives.comm import LocalComm
+from fewbits.session import (
+    AdapterParts,
+    ArrayValues,
+    Job,
+    ModelParameter,
+    ModelParameters,
+    Options,
+    Report,
+    Session,
+)
+from fewbits.session.defaults import routes
+
+RANKS = 3
+PARAMETERS = [ModelParameter("first", (150, 600)), ModelParameter("second", (700,))]
+COUNT = sum(parameter.size for parameter in PARAMETERS)
+
+
+def sessions(
+    uplink: str = "natural", *, has_thread: bool = True, ranks: int = RANKS, **options: Any
+) -> list[Session]:
+    chosen = Options(policy=lambda name, shape: None, **options)
+    return [
+        Session(
+            comm,
+            routes(uplink, None, chosen, ModelParameters(PARAMETERS)),
+            chosen,
+            AdapterParts(has_thread=has_thread),
+        )
+        for comm in LocalComm.group(ranks, 10.0)
+    ]
+
+
+def everyone(own: Sequence[Session], work: Callable[[Session], Any]) -> list[Any]:
+    with ThreadPoolExecutor(len(own)) as threads:
+        return list(threads.map(work, own))
+
+
+def gradient(rank: int, step: int, dtype: Any = np.float32) -> np.ndarray:
+    return np.random.default_rng([rank, step]).standard_normal(COUNT).astype(dtype)
+
+
+def step(own: Session, number: int, array: np.ndarray | None = None) -> np.ndarray:
+    values = gradient(own.comm.rank, number) if array is None else array
+    job = Job(0, ArrayValues(values), PARAMETERS, is_last=True)
+    own.submit(job)
+    own.wait(job)
+    return values
+
+
+@pytest.mark.parametrize("collective", ["sharded", "star", "gather"])
+@pytest.mark.parametrize("has_thread", [True, False])
+def test_all_ranks_get_the_mean_bit_for_bit(collective: str, has_thread: bool) -> None:
+    group = sessions("identity", collective=collective, has_thread=has_thread)
+    for number in range(2):
+        means = everyone(group, lambda own: step(own, number))  # noqa: B023
+        total = np.zeros(COUNT, np.float32)
+        for rank in range(RANKS):
+            total += gradient(rank, number)
+        assert all(np.array_equal(mean, total / np.float32(RANKS)) for mean in means)
+    everyone(group, Session.close)
+    assert Report(**group[0].figures()).steps == 2
+
+
+def test_sixteen_bits_overflow_to_infinity_and_a_skipped_step_is_zero() -> None:
+    group = sessions("identity", nonfinite="skip")
+
+    def sick(own: Session) -> np.ndarray:
+        return step(own, 0, np.full(COUNT, 1.0 if own.comm.rank else np.nan, np.float16))
+
+    assert all(not mean.any() for mean in everyone(group, sick))
+    assert all(own.accounting.skipped for own in group)
+    large = np.full(COUNT, 60000, np.float16)
+    means = everyone(group, lambda own: step(own, 1, large.copy()))
+    assert all((mean == 60000).all() for mean in means)
+    everyone(group, Session.close)
+
+
+def test_a_session_goes_on_from_what_it_saved(tmp_path: Path) -> None:
+    pytest.importorskip("safetensors")
+    old, new = sessions("tiny"), sessions("tiny")
+    for number in range(3):
+        everyone(old, lambda own: step(own, number))  # noqa: B023
+    everyone(old, lambda own: own.checkpoint.save(tmp_path))
+    everyone(new, lambda own: own.checkpoint.load(tmp_path))
+    for number in range(3, 5):
+        means = [everyone(group, lambda own: step(own, number)) for group in (old, new)]  # noqa: B023
+        assert all(map(np.array_equal, *means))
+    fewer = sessions("tiny", ranks=2)
+    for error in everyone(fewer, lambda own: caught(lambda: own.checkpoint.load(tmp_path))):
+        assert isinstance(error, DisagreementError)
+    for group in (old, new, fewer):
+        everyone(group, Session.close)
+
+
+def caught(work: Callable[[], object]) -> Exception | None:
+    try:
+        work()
+    except Exception as error:
+        return error
+    return None
+
+
+def test_other_configurations_are_refused_on_all_ranks() -> None:
+    group = [*sessions(seed=0)[:1], *sessions(seed=1)[1:]]
+    comms = LocalComm.group(RANKS, 10.0)
+    for own, comm in zip(group, comms, strict=True):
+        own.comm._mailboxes = comm._mailboxes  # type: ignore[attr-defined] # one group
+    for error in everyone(group, lambda own: caught(own.start)):
+        assert isinstance(error, DisagreementError)
+
+
+def test_after_a_failure_all_ranks_can_close_and_go_on() -> None:
+    group = sessions("identity", nonfinite="raise")
+
+    def fails(own: Session) -> Exception | None:
+        return caught(lambda: step(own, 0, np.full(COUNT, np.inf, np.float32)))
+
+    assert all(isinstance(error, EncodeError) for error in everyone(group, fails))
+    assert all(isinstance(own.failure, EncodeError) for own in group)
+    everyone(group, Session.close)
+    means = everyone(group, lambda own: step(own, 1))
+    assert np.array_equal(means[0], means[1])
+    everyone(group, Session.close)
+
+
+def test_no_framework_is_imported() -> None:
+    text = "import sys, fewbits.session; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", text], check=True)
+
+
+def test_the_session_stays_small() -> None:
+    names = [name for name in dir(Session) if not name.startswith("_")]
+    assert len(names) < 12, names
