@@ -11,9 +11,10 @@ FORMATTED := $(NATIVE) $(wildcard tests/native/*.cpp tests/fuzz/native/*.h tests
 
 all: $(STAMP)  ## set up .venv and build the native core
 
-$(STAMP): pyproject.toml lab/pyproject.toml constraints.txt CMakeLists.txt $(NATIVE)
+# The tools that build come by hash; torch, whose builds differ from machine to machine, and all else by version.
+$(STAMP): pyproject.toml lab/pyproject.toml build-tools.lock constraints.txt CMakeLists.txt $(NATIVE)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet -c constraints.txt pip scikit-build-core cmake ninja
+	$(BIN)/pip install --quiet --require-hashes --no-deps -r build-tools.lock
 	$(BIN)/pip install --quiet -c constraints.txt --no-build-isolation -e '.[torch,flower,dev]' -e lab
 	touch $@
 
