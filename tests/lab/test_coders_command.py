@@ -87,7 +87,7 @@ def test_a_folder_without_gradients_is_one_line_that_says_how_to_record(tmp_path
 def test_a_plot_without_a_folder_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
     done = bench("--plot", tmp_path / "none" / "coding.svg")
     assert done.returncode == 2
-    assert done.stderr.startswith("fewbits: --plot")
+    assert done.stderr.startswith("fewbits-lab: --plot")
     assert done.stderr.count("\n") == 1
 
 

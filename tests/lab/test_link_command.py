@@ -240,7 +240,7 @@ def test_an_unknown_contender_is_a_bad_argument() -> None:
     pytest.importorskip("torch")
     code, _, err = run("--ranks", 2, "--rate", "none", "--params", "1e4", "--contender", "nonsense")
     assert code == 2
-    assert err.startswith("fewbits: nonsense: ")
+    assert err.startswith("fewbits-lab: nonsense: ")
     assert len(err.splitlines()) == 1
 
 

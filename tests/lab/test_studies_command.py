@@ -1,6 +1,7 @@
 """`fewbits-lab` as a user meets it."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,8 +13,10 @@ import pytest
 from fewbits_lab import store
 from fewbits_lab.cli import main
 from fewbits_lab.experiment import Experiment
-from fewbits_lab.index import EXPERIMENTS
+from fewbits_lab.index import EXPERIMENTS, RECORDED
 from fewbits_lab.results import paths
+
+ROOT = Path(__file__).parents[2]
 
 
 def command(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -27,7 +30,39 @@ def command(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[st
 def test_list_names_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
-    assert [one["name"] for one in listed] == [e.name for e in EXPERIMENTS]
+    kinds = {"computed": EXPERIMENTS, "recorded": RECORDED}
+    assert {one["kind"] for one in listed} == kinds.keys()
+    for kind, studies in kinds.items():
+        assert [one["name"] for one in listed if one["kind"] == kind] == [e.name for e in studies]
+    commands = {one["name"]: one["command"] for one in listed}
+    assert commands["nc-table1"] == "fewbits-lab run nc-table1"
+    assert commands["transport"] == "sudo python -m fewbits_lab.studies.transport.run"
+    assert main(["list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["name", "kind", "what", "it", "is"]
+    assert [line.split()[:2] for line in lines[1:]] == [
+        [one["name"], one["kind"]] for one in listed
+    ]
+
+
+def test_the_document_lists_all_studies() -> None:
+    """`-resnet20` in its table stands for the name before with another ending."""
+    text = (ROOT / "docs" / "lab.md").read_text(encoding="utf-8")
+    computed, recorded, *_ = (
+        set(re.findall(r"`([\w-]+)`", " ".join(re.findall(r"(?m)^\| (`.*?) \|", part))))
+        for part in text.partition("\n## Studies\n")[2].split("\n### ")
+    )
+    computed |= {f"nc-training{name}" for name in computed if name.startswith("-")}
+    assert {one.name for one in EXPERIMENTS} == {name for name in computed if name[0] != "-"}
+    assert {one.name for one in RECORDED} == recorded
+
+
+def test_errors_begin_with_the_name_of_the_program() -> None:
+    done = command("run", "nc-table", "--out", "nowhere", code=2)
+    assert done.stderr.startswith("fewbits-lab: unknown study 'nc-table': did you mean 'nc-table")
+    words = [sys.executable, "-m", "fewbits.cli", "inspect", "missing.fb"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.stderr.startswith("fewbits: missing.fb: ")
 
 
 def test_run_writes_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,7 @@ PATIENCE = 2.0  # seconds of work before a bar appears
 _INTERVAL = 0.1  # seconds between two pictures of a bar
 _WIDTH = 30
 _MOST = 2**31  # that an option's number stays below
+_speaker = "fewbits"  # the program whose name stands before each line on stderr
 
 # The library's messages name Python arguments; on the command line they are options.
 _OPTIONS = {"nonfinite='carry'": "--nonfinite carry", "max_elements=": "--max-elements"}
@@ -69,11 +70,22 @@ def about(what: str) -> Iterator[None]:
         raise type(error)(f"{what}: {error}") from error
 
 
+@contextmanager
+def speaking(name: str) -> Iterator[None]:
+    """Lines that the block says begin with the name of this program."""
+    global _speaker
+    before, _speaker = _speaker, name
+    try:
+        yield
+    finally:
+        _speaker = before
+
+
 def say(text: str) -> None:
     """Write `text` to stderr as one line."""
     for spoken, option in _OPTIONS.items():
         text = text.replace(spoken, option)
-    print(f"fewbits: {printable(text)}", file=sys.stderr)
+    print(f"{_speaker}: {printable(text)}", file=sys.stderr)
 
 
 def printable(text: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from io import TextIOWrapper
 
-from fewbits.cli.console import Parser, say
+from fewbits.cli.console import Parser, say, speaking
 from fewbits.errors import FewbitsError, SaturationWarning
 from fewbits.exits import BAD_INPUT, exit_code
 
@@ -36,7 +36,7 @@ class Program:
         arguments = list(sys.argv[1:] if argv is None else argv)
         if isinstance(sys.stdout, TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # a name need not fit the terminal
-        with warnings.catch_warnings():
+        with speaking(self.name), warnings.catch_warnings():
             warnings.simplefilter("always", SaturationWarning)
             warnings.showwarning = _show_warning
             try:
