@@ -1,6 +1,7 @@
 """What must hold of the workflows: no code by a name that can move, no rights to spare."""
 
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -124,3 +125,17 @@ def test_fuzzing_ends_within_half_of_its_job() -> None:
     (seconds,) = re.findall(r"^seconds=\$\{1:-(\d+)\}", script, re.MULTILINE)
     assert any(".ci/fuzz" in step.get("run", "").split() for step in job["steps"])
     assert 2 * int(seconds) <= 60 * job["timeout-minutes"]
+
+
+@pytest.mark.parametrize(("ends", "code"), [("exit 0", 0), ("exit 1", 123)])
+def test_fuzzing_fails_with_one_target(tmp_path: Path, ends: str, code: int) -> None:
+    for name, last in (("good", "exit 0"), ("other", ends)):
+        target = tmp_path / f"fuzz_{name}"
+        target.write_text(f"#!/bin/sh\necho given $1\n{last}\n")
+        target.chmod(0o755)
+    words = [ROOT / ".ci" / "fuzz", "40", tmp_path]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == code
+    assert "2 targets, 40 seconds each" in done.stdout
+    assert "good: given -max_total_time=40" in done.stdout
+    assert ("other FAILED" in done.stdout) == bool(code)
