@@ -30,7 +30,7 @@ def command(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[st
 def test_list_names_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
-    kinds = {"computed": EXPERIMENTS, "recorded": RECORDED}
+    kinds: dict[str, tuple[Any, ...]] = {"computed": EXPERIMENTS, "recorded": RECORDED}
     assert {one["kind"] for one in listed} == kinds.keys()
     for kind, studies in kinds.items():
         assert [one["name"] for one in listed if one["kind"] == kind] == [e.name for e in studies]
