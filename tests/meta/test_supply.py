@@ -1,10 +1,13 @@
 """What a build takes in and what a wheel says of itself."""
 
+import io
 import json
 import re
 import subprocess
 import sys
+import tarfile
 import tomllib
+import zipfile
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
@@ -12,8 +15,11 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
+import reproducible
+
 ROOT = Path(__file__).parents[2]
 FOLDERS = {"fewbits": ROOT, "fewbits-lab": ROOT / "lab"}
+needs_git = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a checkout")
 LOCK = (ROOT / "build-tools.lock").read_text(encoding="utf-8")
 
 # Imports nothing but NumPy and the standard library, and works.
@@ -130,3 +136,40 @@ def test_the_library_needs_numpy_alone(spec: str) -> None:
     bad = code.replace("import fewbits\n", "import fewbits, fewbits.ddp\n", 1)
     done = subprocess.run([sys.executable, "-c", bad], capture_output=True, text=True, check=False)
     assert "torch is not needed" in done.stderr
+
+
+def wheel(path: Path, *, without: str = "", **more: bytes) -> Path:
+    """A wheel of the library as git holds it, less one file and with some more."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in reproducible.held(path):
+            if name != without:
+                archive.write(ROOT / "src" / name, name)
+        for name, data in {"fewbits/libfewbits.so": b"", **more}.items():
+            archive.writestr(name, data)
+    return path
+
+
+@needs_git
+def test_a_strange_file_in_a_wheel_is_seen(tmp_path: Path) -> None:
+    path = tmp_path / "fewbits-0.1.0-py3-none-linux_x86_64.whl"
+    made = {"fewbits-0.1.0.dist-info/sboms/fewbits.cdx.json": b"{}"}
+    assert reproducible.foreign(wheel(path, **made)) == []
+    for name in ("tests/golden/good.bin", "fewbits/data.bin", "fewbits.pth"):
+        assert reproducible.foreign(wheel(path, **{name: b""})) == [name]
+    assert reproducible.foreign(wheel(path, without="fewbits/codec.py")) == ["fewbits/codec.py"]
+    assert reproducible.foreign(
+        wheel(path, without="fewbits/codec.py", **{"fewbits/codec.py": b""})
+    )
+
+
+@needs_git
+@pytest.mark.parametrize("changed", ["", "native/frame.cpp", "tests/golden/SHA256SUMS"])
+def test_a_changed_file_in_the_source_archive_is_seen(tmp_path: Path, changed: str) -> None:
+    path = tmp_path / "fewbits-0.1.0.tar.gz"
+    with tarfile.open(path, "w") as archive:
+        for name in ("PKG-INFO", *reproducible.tracked()):
+            data = b"" if name in ("PKG-INFO", changed) else (ROOT / name).read_bytes()
+            member = tarfile.TarInfo(f"fewbits-0.1.0/{name}")
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    assert reproducible.foreign(path) == ([changed] if changed else [])
