@@ -1,11 +1,39 @@
-"""The methods that all adapters give their users."""
+"""The methods that all adapters give their users, and the models that they take."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
+
+from torch import Tensor, nn
 
 from fewbits.errors import SpecError
 from fewbits.feedback import Feedback
-from fewbits.session import SavedState, Session
+from fewbits.session import ModelParameter, SavedState, Session
+from fewbits.transport.tensors import AVERAGED, real_shape
+
+
+def described(name: str, parameter: Tensor) -> ModelParameter:
+    """A parameter as real numbers; `SpecError` for a trained one whose type nobody averages."""
+    if parameter.requires_grad and parameter.dtype not in AVERAGED:
+        known = ", ".join(str(dtype).removeprefix("torch.") for dtype in AVERAGED)
+        raise SpecError(f"{name} is {parameter.dtype}, which is not averaged: make it {known}")
+    return ModelParameter(name, real_shape(parameter), parameter.requires_grad)
+
+
+def refuse_sparse(model: nn.Module, ignored: Container[str] = ()) -> None:
+    """Raise `SpecError` for a layer whose gradients would be sparse."""
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.sparse:
+            weight = f"{name}.weight".lstrip(".")
+            if module.weight.requires_grad and weight not in ignored:
+                raise sparse(name or type(module).__name__)
+
+
+def sparse(name: str) -> SpecError:
+    """The error for sparse gradients of some layer or parameter."""
+    return SpecError(
+        f"{name} makes sparse gradients, which are not compressed: make its layer with "
+        "sparse=False, or train with fewbits.localsgd, which exchanges parameters"
+    )
 
 
 class Attached:

@@ -71,14 +71,16 @@ class World:
 def live(order: dict[str, Any]) -> None:
     """A rank's life."""
     import continuations
+    import endings
     import faults
+    import kinds
     import memories
     import rounds
     import scenarios
     import sharded
 
     world = World(order["rank"], order["world"], Path(order["folder"]))
-    modules = (scenarios, faults, memories, rounds, sharded, continuations)
+    modules = (scenarios, faults, memories, rounds, sharded, continuations, endings, kinds)
     known = {name: run for module in modules for name, run in module.SCENARIOS.items()}
     faulthandler.dump_traceback_later(order["deadline"] - 2)  # says where a rank hangs
     said: dict[str, Any] = {"result": world.result}

@@ -315,7 +315,7 @@ def test_models_that_cannot_be_averaged_are_refused() -> None:
     with pytest.raises(SpecError, match="no parameters"):
         localsgd.LocalSGD(frozen, "natural", local_steps=4)
     net = linear()
-    net.phase = torch.nn.Parameter(torch.zeros(3, dtype=torch.complex64))
+    net.phase = torch.nn.Parameter(torch.zeros(3, dtype=torch.float8_e4m3fn))
     with pytest.raises(SpecError, match="phase is torch"):
         localsgd.LocalSGD(net, "natural", local_steps=4)
     with pytest.raises(SpecError, match="list"):

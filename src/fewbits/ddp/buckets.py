@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.distributed import GradBucket  # type: ignore[attr-defined]
 
+from fewbits.attached import described, sparse
 from fewbits.session import Job, ModelParameter
 from fewbits.transport.tensors import TensorValues, parameter_digest
 
@@ -20,23 +21,22 @@ class BucketNames:
     """
 
     def __init__(self, named: Iterable[tuple[str, Any]]) -> None:
-        self._known = {parameter: _described(name, parameter) for name, parameter in named}
+        self._known = {parameter: described(name, parameter) for name, parameter in named}
         self.given = tuple(self._known.values())
 
     def __call__(self, parameter: Any) -> ModelParameter:
         known = self._known.get(parameter)
         if known is None:
-            known = self._known[parameter] = _described(f"#{len(self._known)}", parameter)
+            known = self._known[parameter] = described(f"#{len(self._known)}", parameter)
         return known
-
-
-def _described(name: str, parameter: Any) -> ModelParameter:
-    return ModelParameter(name, tuple(parameter.shape), parameter.requires_grad)
 
 
 def job(bucket: GradBucket, names: BucketNames) -> "tuple[Job, torch.futures.Future[torch.Tensor]]":
     """The job of a bucket, and the future that will hold its tensor."""
-    tensor = bucket.buffer()
+    tensor, parameters = bucket.buffer(), bucket.parameters()
+    own = [names(parameter) for parameter in parameters]
+    if tensor.layout != torch.strided:  # nobody has looked at the layers, as `attach` does
+        raise sparse(own[0].name)
     future: torch.futures.Future[torch.Tensor]
     ready = None
     if tensor.is_cuda:  # never run: there was no GPU to run it on
@@ -45,11 +45,10 @@ def job(bucket: GradBucket, names: BucketNames) -> "tuple[Job, torch.futures.Fut
         ready.record()
     else:
         future = torch.futures.Future()
-    parameters = bucket.parameters()
     made = Job(
         bucket.index(),
         TensorValues(tensor, ready),
-        [names(parameter) for parameter in parameters],
+        own,
         is_last=bucket.is_last(),
         # In DDP's `join` a rank without inputs sends zeros outside of any backward pass.
         without_inputs=torch._C._current_graph_task_id() == -1 and not tensor.any(),

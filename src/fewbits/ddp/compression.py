@@ -7,7 +7,7 @@ import torch
 from torch.distributed import GradBucket  # type: ignore[attr-defined]
 from torch.nn.parallel import DistributedDataParallel
 
-from fewbits.attached import AttachedToSteps
+from fewbits.attached import AttachedToSteps, refuse_sparse
 from fewbits.core.operator import Operator
 from fewbits.ddp import buckets
 from fewbits.errors import SpecError
@@ -22,6 +22,11 @@ from fewbits.session import (
     takes,
 )
 from fewbits.transport.torch_comm import TorchComm
+
+_HOOKED = (
+    "the model has a communication hook already, perhaps of an earlier attach: wrap its module in "
+    "a new DistributedDataParallel to attach another"
+)
 
 
 class Compression(AttachedToSteps):
@@ -89,6 +94,9 @@ def attach(
     """
     if not isinstance(model, DistributedDataParallel):
         raise SpecError(f"attach takes a DistributedDataParallel model, got {type(model).__name__}")
+    if getattr(model, "_comm_hooks", ()):  # torch takes one, and never gives it back
+        raise SpecError(_HOOKED)
+    refuse_sparse(model.module, model.parameters_to_ignore)
     compression = Compression(
         uplink,
         downlink,
@@ -99,7 +107,7 @@ def attach(
     compression.start()
     try:
         model.register_comm_hook(compression, hook)
-    except Exception:  # the model has a hook already, on this rank and on all others
+    except RuntimeError as error:  # one of torch's own, on this rank and on all others
         compression.close()
-        raise
+        raise SpecError(_HOOKED) from error
     return compression

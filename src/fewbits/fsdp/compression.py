@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from fewbits.attached import AttachedToSteps
+from fewbits.attached import AttachedToSteps, described, refuse_sparse
 from fewbits.core.operator import Operator
 from fewbits.errors import PeerError, SpecError
 from fewbits.fsdp import shards
@@ -18,7 +18,6 @@ from fewbits.operators.identity import Identity
 from fewbits.session import (
     REDUCE_SCATTER,
     AdapterParts,
-    ModelParameter,
     ModelParameters,
     Options,
     Report,
@@ -75,13 +74,11 @@ class ShardedCompression(AttachedToSteps):
         collectives = [group.its._reduce_scatter_comm for group in self.groups]
         if any(isinstance(each, CompressedReduceScatter) for each in collectives):
             raise SpecError("the model has a compression already: close() it first")
+        refuse_sparse(model)
         self._task = -1  # the backward pass at the end of which the step will end
         self._gathered_bytes = 0
         chosen = replace(Options.of(options), collective=REDUCE_SCATTER)
-        given = (
-            ModelParameter(name, tuple(own.shape), own.requires_grad)
-            for name, own in model.named_parameters()
-        )
+        given = (described(name, own) for name, own in model.named_parameters())
         routing = replace(route(uplink, None, chosen, ModelParameters(given)), downlink=Identity())
         comm = TorchComm(self.groups[0].process_group, chosen.timeout)
         self.session = Session(comm, routing, chosen, _parts(self.groups[0]))

@@ -22,15 +22,19 @@ from fewbits.theory.cost import PIECE
 
 @dataclass(frozen=True, slots=True)
 class ShardedParameter:
-    """One parameter: its name, its shape and the dimension along which it is cut."""
+    """One parameter: its name, its shape and the dimension along which it is cut.
+
+    An element has so many `parts`: two real numbers if it is complex.
+    """
 
     name: str
     shape: tuple[int, ...]
     dim: int = 0
+    parts: int = 1
 
     def counts(self, ranks: int) -> list[int]:
-        """The number of elements of each rank's shard, without padding."""
-        count = math.prod(self.shape)
+        """How many real numbers there are in each rank's shard, without padding."""
+        count = math.prod(self.shape) * self.parts
         if self.dim != 0:  # FSDP refuses uneven ones
             return [count // ranks] * ranks
         length = self.shape[0]
@@ -55,7 +59,8 @@ class ShardLayout:
         column, width = 0, self.width
         for parameter in self.parameters:
             counts = parameter.counts(self.ranks)
-            both = routing.operators(ModelParameter(parameter.name, parameter.shape))
+            shape = *parameter.shape[:-1], parameter.shape[-1] * parameter.parts
+            both = routing.operators(ModelParameter(parameter.name, shape))
             for rank, count in enumerate(counts):
                 start, owners = rank * width + column, [rank] * -(-count // routing.unit)
                 own = units_of(parameter.name, start, count, *both, owners, size=routing.unit)
@@ -126,7 +131,12 @@ class ShardGroup:
     def layout(self, count: int, ranks: int) -> ShardLayout:
         """The layout of a vector of `count` elements that FSDP wants to be reduced."""
         parameters = tuple(
-            ShardedParameter(name, tuple(each._orig_size), each.fsdp_placement.dim)
+            ShardedParameter(
+                name,
+                tuple(each._orig_size),
+                each.fsdp_placement.dim,
+                2 if each.sharded_param.is_complex() else 1,
+            )
             for name, each in zip(self.names, self.its.fsdp_params, strict=True)
             if each.sharded_param.requires_grad
         )

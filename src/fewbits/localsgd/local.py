@@ -4,11 +4,12 @@ from collections.abc import Container, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Literal, Unpack
+from weakref import WeakSet
 
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from fewbits.attached import Attached
+from fewbits.attached import Attached, described
 from fewbits.backend.buffers import Buffer
 from fewbits.collectives.comm import exchange
 from fewbits.core.operator import Operator
@@ -35,6 +36,8 @@ from fewbits.session import (
 from fewbits.transport.tensors import TensorValues, parameter_digest
 from fewbits.transport.torch_comm import TorchComm
 
+_IN_ROUNDS: WeakSet[nn.Module] = WeakSet()  # models whose rounds are not closed
+
 
 class LocalSGD(Attached):
     """Rounds of `local_steps` steps between exchanges; see `attach` for the arguments.
@@ -55,6 +58,7 @@ class LocalSGD(Attached):
         **options: Unpack[RoundOptions],
     ) -> None:
         _check(model, uplink)
+        self._model = model
         chosen = LocalOptions.of(options)
         self.local_steps, self.overlap = chosen.local_steps, bool(chosen.overlap)
         self.outer, self.skipped = named_outer(chosen.outer), False
@@ -67,17 +71,14 @@ class LocalSGD(Attached):
             ]
         )
         self._under_way: list[Job] = []
-        given = [
-            ModelParameter(name, tuple(own.shape), own.requires_grad)
-            for name, own in (*named, *buffers)
-        ]
+        given = [described(name, own) for name, own in (*named, *buffers)]
         rules = _exact_buffers(resolved_policy(chosen.policy), {name for name, _ in buffers})
         chosen = replace(chosen, policy=rules)
         self.session = Session(
             comm or TorchComm(chosen.process_group, chosen.timeout),
             route(uplink, downlink, chosen, ModelParameters(given)),
             chosen,
-            self._parts(given, [(name, tuple(own.shape)) for name, own in buffers]),
+            self._parts(given, [(each.name, each.shape) for each in given[len(named) :]]),
         )
 
     def _parts(
@@ -105,6 +106,7 @@ class LocalSGD(Attached):
             if comm.size > 1:
                 exchange(comm, (to_all, from_first))
             own.restart()
+        _IN_ROUNDS.add(self._model)
 
     def step(self) -> bool:
         """Count a local step; the last one of a round exchanges. Returns whether it did.
@@ -150,6 +152,7 @@ class LocalSGD(Attached):
             standing.pending = False
         self.session.close()
         self._under_way = []
+        _IN_ROUNDS.discard(self._model)
 
     def report(self) -> LocalReport:
         """Bytes, seconds and counts of this rank since the start."""
@@ -223,6 +226,8 @@ def _check(model: nn.Module, uplink: str | Operator) -> None:
         )
     if not isinstance(model, nn.Module):
         raise SpecError(f"attach takes a torch module, got {type(model).__name__}")
+    if model in _IN_ROUNDS:
+        raise SpecError("the model has rounds already: close() them first")
     if uplink == AUTO:
         raise SpecError("'auto' times every step and is for fewbits.ddp: name an operator")
 

@@ -1,6 +1,7 @@
 """A model's parameters and running statistics as flat vectors, one for each precision.
 
-16-bit parameters are float32 here, because 16 bits would lose small outer steps.
+16-bit parameters are float32 here, because 16 bits would lose small outer steps. Complex ones are
+pairs of real numbers.
 """
 
 from collections.abc import Sequence
@@ -10,14 +11,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from fewbits.attached import described
 from fewbits.errors import SpecError
-from fewbits.session import ModelParameter
+from fewbits.transport import tensors
 
 _WIDE = {
-    torch.float16: torch.float32,
-    torch.bfloat16: torch.float32,
-    torch.float32: torch.float32,
-    torch.float64: torch.float64,
+    dtype: torch.promote_types(real, torch.float32) for dtype, real in tensors.AVERAGED.items()
 }
 
 
@@ -40,7 +39,7 @@ class FlatTensors:
         self.entries: list[PlacedTensor] = []
         end = self.trained = 0
         for name, tensor in named:
-            place = slice(end, end + tensor.numel())
+            place = slice(end, end + tensors.as_real(tensor).numel())
             is_buffer = name in buffers
             self.entries.append(PlacedTensor(name, tensor, place, is_buffer))
             end = place.stop
@@ -48,7 +47,7 @@ class FlatTensors:
                 self.trained = end
         self.count = end
         self.parameters = [
-            ModelParameter(each.name, tuple(each.tensor.shape)) for each in self.entries
+            described(each.name, each.tensor)._replace(is_trained=True) for each in self.entries
         ]
 
     @property
@@ -61,7 +60,7 @@ class FlatTensors:
     @torch.no_grad()
     def read(self, into: Tensor) -> None:
         for entry in self.entries:
-            into[entry.place].copy_(self._current(entry).detach().reshape(-1))
+            into[entry.place].copy_(self._current(entry).reshape(-1))
 
     @torch.no_grad()
     def write(self, values: Tensor, *, only_buffers: bool = False) -> None:
@@ -73,10 +72,10 @@ class FlatTensors:
 
     def _current(self, entry: PlacedTensor) -> Tensor:
         if not entry.is_buffer:
-            return entry.tensor
+            return tensors.as_real(entry.tensor.detach())
         parent, _, last = entry.name.rpartition(".")
         found: Tensor = getattr(self._model.get_submodule(parent), last)
-        return found
+        return tensors.as_real(found.detach())
 
 
 def averaged_buffers(model: nn.Module, patterns: Sequence[str]) -> list[tuple[str, Tensor]]:
@@ -85,7 +84,7 @@ def averaged_buffers(model: nn.Module, patterns: Sequence[str]) -> list[tuple[st
     return [
         (name, buffer)
         for name, buffer in model.named_buffers()
-        if buffer.is_floating_point() and any(fnmatchcase(name, each) for each in patterns)
+        if buffer.dtype in _WIDE and any(fnmatchcase(name, each) for each in patterns)
     ]
 
 
@@ -97,8 +96,7 @@ def trained(model: nn.Module) -> list[tuple[str, Tensor]]:
     if not named:
         raise SpecError(f"{type(model).__name__} has no parameters that are trained")
     for name, own in named:
-        if own.dtype not in _WIDE:
-            raise SpecError(f"{name} is {own.dtype}: LocalSGD averages real floating-point numbers")
+        described(name, own)
     return named
 
 

@@ -17,7 +17,7 @@ class Plain(Reducer):
     def __init__(self, routing: Routing, progress: RankProgress) -> None:
         super().__init__(routing, progress)
         self._under_way: list[tuple[Pending, Job]] = []
-        self._routed: set[tuple[ModelParameter, ...]] = set()  # what the report knows
+        self._routed: set[tuple[int, tuple[ModelParameter, ...]]] = set()  # what the report knows
 
     @property
     def specs(self) -> tuple[str, str]:
@@ -25,9 +25,9 @@ class Plain(Reducer):
 
     def start(self, job: Job, comm: SessionComm) -> None:
         try:
-            batch = tuple(job.parameters)
+            batch = job.values.count, tuple(job.parameters)
             if batch not in self._routed:
-                self.routing.units(job.parameters)
+                self.routing.units(job.parameters, job.values.count)
                 self._routed.add(batch)
             if job.is_last:  # the only header of the step follows
                 self.announce(job)

@@ -141,10 +141,11 @@ class Compressed(Reducer):
         assert reduction is not None
 
         def make() -> JobPieces:
-            pieces = cut(routing.units(job.parameters), comm.size, routing.unit)
+            units = routing.units(job.parameters, values.count)
+            pieces = cut(units, comm.size, routing.unit)
             return [(part, reduction(self.task(own, values, comm))) for part, own in pieces]
 
-        return self.kept(job.index, (values.format, tuple(job.parameters)), make)
+        return self.kept(job.index, (values.format, values.count, tuple(job.parameters)), make)
 
     def task(self, units: Sequence[Any], values: Vector, comm: SessionComm) -> ReductionTask:
         return ReductionTask(units, values.format, comm, self.threads, self.feedback)

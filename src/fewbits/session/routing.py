@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from fewbits.collectives.payload import UNIT, Unit, units_of
 from fewbits.core.operator import Operator
+from fewbits.errors import SpecError
 from fewbits.feedback import Feedback
 from fewbits.operators.identity import Identity
 from fewbits.policy import Choice, Exact, Policy, choose
@@ -94,16 +95,23 @@ class Routing:
         trained = self.model.trained()
         return {each.name for each in trained if self.operators(each)[0] == Identity()}
 
-    def units(self, parameters: Sequence[ModelParameter]) -> list[Unit]:
-        """The units of a batch that holds `parameters` one after the other."""
+    def units(self, parameters: Sequence[ModelParameter], count: int) -> list[Unit]:
+        """The units of a batch of `count` values, which are `parameters` one after the other."""
+        if sum(each.size for each in parameters) != count:
+            sizes = ", ".join(f"{each.name} {each.shape}" for each in parameters[:3])
+            raise SpecError(
+                f"{count} values came for {len(parameters)} parameters, {sizes} …, which have "
+                f"{sum(each.size for each in parameters)}: attach when the model has its final "
+                "parameters"
+            )
         units: list[Unit] = []
         start = 0
         for parameter in parameters:
             self.model.known.setdefault(parameter.name, parameter)
-            both, count = self.operators(parameter), parameter.size
+            both, size = self.operators(parameter), parameter.size
             owners = self.owners(parameter)
-            units += units_of(parameter.name, start, count, *both, owners, size=self.unit)
-            start += count
+            units += units_of(parameter.name, start, size, *both, owners, size=self.unit)
+            start += size
         return units
 
     def operators(self, parameter: ModelParameter) -> tuple[Operator, Operator]:

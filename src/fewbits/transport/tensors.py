@@ -13,14 +13,23 @@ from fewbits.core import vector
 from fewbits.core.vector import Vector
 
 SAMPLE = 256  # values of a parameter that stand for it
+AVERAGED = {
+    torch.float16: torch.float16,
+    torch.bfloat16: torch.bfloat16,
+    torch.float32: torch.float32,
+    torch.float64: torch.float64,
+    torch.complex64: torch.float32,
+    torch.complex128: torch.float64,
+}
+"""The types of parameters that are averaged, and of the real numbers that they are made of."""
 
 
 class TensorValues:
     """A flat tensor. One on a GPU is copied to pinned memory when `ready`, an event, has passed."""
 
     def __init__(self, tensor: Tensor, ready: Any = None) -> None:
-        self.tensor, self._ready = tensor, ready
-        self._host, self._is_shared = tensor, False
+        self.tensor, self._ready = as_real(tensor).view(-1), ready
+        self._host, self._is_shared = self.tensor, False
 
     @property
     def count(self) -> int:
@@ -34,7 +43,8 @@ class TensorValues:
         """The tensor itself on the host, or a float32 copy of 16-bit values."""
         host = self._host = self._on_host()
         narrow = host.element_size() < 4
-        self._is_shared = not narrow  # sums of 32 bits and more are written where the values are
+        # Sums of 32 bits and more are written where the values are, unless the vector is a copy.
+        self._is_shared = not narrow and host.is_contiguous() and not host.is_neg()
         return vector.from_array(host.float() if narrow and wide else host)[0]
 
     def write(self, part: slice, mean: npt.NDArray[Any]) -> None:
@@ -67,6 +77,19 @@ class TensorValues:
         host = torch.empty(self.tensor.shape, dtype=self.tensor.dtype, pin_memory=True)
         host.copy_(self.tensor)
         return host
+
+
+def as_real(tensor: Tensor) -> Tensor:
+    """The tensor itself; a complex one as pairs of real numbers on the same memory."""
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+
+
+def real_shape(tensor: Tensor) -> tuple[int, ...]:
+    """The shape as real numbers: the last dimension of a complex tensor counts twice."""
+    shape = tuple(tensor.shape)
+    if not tensor.is_complex():
+        return shape
+    return (*shape[:-1], 2 * shape[-1]) if shape else (2,)
 
 
 def of_vector(values: Vector) -> Tensor:
