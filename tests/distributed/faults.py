@@ -1,8 +1,10 @@
 """What the ranks of a run do in which one of them, the culprit, fails, stops or goes astray."""
 
+import asyncio
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,7 +22,7 @@ from fewbits.core.operator import Operator
 from fewbits.operators.natural import Natural
 from fewbits.reference.formats import Format
 from fewbits.reference.tally import Tally
-from fewbits.session import plain, reducer
+from fewbits.session import pipeline, plain, reducer, session
 from fewbits.session.jobs import Job
 from fewbits.session.pipeline import Background
 from fewbits.session.reducer import Compressed
@@ -158,7 +160,7 @@ def _damage(world: World, state: ddp.Compression, step: int) -> None:
     TorchComm.start = patched  # type: ignore[method-assign]
 
 
-def _raise(error: Exception) -> Callable[[], None]:
+def _raise(error: BaseException) -> Callable[[], None]:
     def deed() -> None:
         raise error
 
@@ -171,6 +173,10 @@ DEEDS: dict[str, Callable[[], None]] = {
     "raise": _raise(ZeroDivisionError("out of luck")),
     "memory": _raise(MemoryError("out of room")),
     "damage": lambda: None,
+    "exit": _raise(SystemExit(3)),
+    "cancel": _raise(asyncio.CancelledError("enough")),
+    "interrupt": _raise(KeyboardInterrupt()),
+    "hang": lambda: time.sleep(1000),
 }
 
 
@@ -264,4 +270,31 @@ def absent(world: World, *, culprit: int = 1, timeout: float = 3.0, deed: str = 
     attach(net, timeout=timeout)
 
 
-SCENARIOS = {"fail": fail, "poison": poison, "stray": stray, "absent": absent}
+def stuck(world: World, *, grace: float, timeout: float) -> None:
+    """The culprit's thread hangs where nothing bounds it, or is gone."""
+    pipeline.GRACE, pipeline.LOOK = grace, 0.1
+    session.GRACE = grace
+    fail(world, place="encode", deed="hang", timeout=timeout)
+
+
+def gone(world: World, *, culprit: int = 1) -> None:
+    """The culprit's thread ends without a word."""
+    world.join()
+    net = built("net", "float32")
+    state = attach(net, timeout=1.5)
+    if world.rank == culprit:
+        background = state.session._pipeline
+        assert isinstance(background, Background)
+        background._jobs.put(None)
+        world.mark()
+    _train(world, net, 1)
+
+
+SCENARIOS = {
+    "stuck": stuck,
+    "gone": gone,
+    "fail": fail,
+    "poison": poison,
+    "stray": stray,
+    "absent": absent,
+}

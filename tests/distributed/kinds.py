@@ -47,7 +47,7 @@ def _inputs(rank: int, step: int, shapes: Shapes, dtype: torch.dtype) -> list[to
     return [torch.view_as_complex(torch.from_numpy(each)).to(dtype) for each in made]
 
 
-def _attached(world: World, adapter: str, net: nn.Module, **options: Any) -> tuple[Any, Any]:
+def attached(world: World, adapter: str, net: nn.Module, **options: Any) -> tuple[Any, Any]:
     """The model that is trained, and its compression; `hook` is DDP's, registered by hand."""
     options = {"policy": everything} | options
     uplink = options.pop("uplink")
@@ -78,7 +78,7 @@ def planes(
     world.join()
     kind, complexes = (Plane if adapter == "fsdp" else WithBias), getattr(torch, dtype)
     net = kind(shapes, complexes)
-    model, state = _attached(world, adapter, net, uplink=uplink, downlink=uplink)
+    model, state = attached(world, adapter, net, uplink=uplink, downlink=uplink)
     worst, count, hasher = 0.0, 0, hashlib.sha256()
     for step in range(steps):
         model.zero_grad()
@@ -131,7 +131,7 @@ def sparse(world: World, *, adapter: str, bag: bool = False) -> None:
     world.join()
     torch.manual_seed(0)
     net = Words(bag=bag)
-    model, state = _attached(world, adapter, net, uplink="natural")
+    model, state = attached(world, adapter, net, uplink="natural")
     words = torch.tensor([[3, 4 + world.rank]])
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     world.result["attached"] = True
@@ -153,7 +153,7 @@ def odd_dtype(world: World, *, adapter: str, dtype: str, trained: bool = True) -
     net[1].forward = lambda x: x
     if adapter in ("ddp", "hook"):
         net._ddp_params_and_buffers_to_ignore = ["1.odd"]  # gloo cannot send it at first
-    _, state = _attached(world, adapter, net, uplink="natural")
+    _, state = attached(world, adapter, net, uplink="natural")
     state.close()
     world.leave()
 
@@ -162,7 +162,7 @@ def short(world: World, *, culprits: Sequence[int]) -> None:
     """Parameters that do not fill their bucket: the culprits take the last one for smaller."""
     world.join()
     net = nn.Linear(IN, OUT)
-    model, state = _attached(world, "ddp", net, uplink="natural")
+    model, state = attached(world, "ddp", net, uplink="natural")
     if world.rank in culprits:
         state._names._known[net.bias] = state._names(net.bias)._replace(shape=(OUT - 1,))
     x, y = batch(world, 0)
@@ -174,7 +174,7 @@ def twice(world: World, *, adapter: str, close: bool = False) -> None:
     """A second `attach` on one model, without a word to the other ranks."""
     world.join()
     net = nn.Linear(IN, OUT)
-    model, state = _attached(world, adapter, net, uplink="natural")
+    model, state = attached(world, adapter, net, uplink="natural")
     if close:
         state.close()
     asked: list[object] = []

@@ -387,7 +387,32 @@ def twice(world: World) -> None:
     attach(net)
 
 
+def interrupted(world: World, *, timeout: float) -> None:
+    """An interrupt in the middle of rank 1's first reduction, and then another step."""
+    world.join()
+    net = sharded(world, Net())
+    attach(net, timeout=timeout)
+    if world.rank == 1:
+        faults._before(Batch, "encode", DEEDS["interrupt"])
+        try:
+            _train(world, net)
+        except KeyboardInterrupt:
+            world.result["first"] = "KeyboardInterrupt"
+    _train(world, net)
+
+
 SCENARIOS = {
     f"sharded {function.__name__}": function
-    for function in (features, runs, law, nonfinite, resumed, fail, stray, unused, twice)
+    for function in (
+        features,
+        runs,
+        law,
+        nonfinite,
+        resumed,
+        fail,
+        stray,
+        unused,
+        twice,
+        interrupted,
+    )
 }

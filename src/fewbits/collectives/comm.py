@@ -89,6 +89,9 @@ class LocalComm:
     def close(self) -> None:
         """Do nothing."""
 
+    def abort(self) -> None:
+        """Do nothing: whoever waits gives up after the time-out."""
+
     def start(self, *mail: Mail, lane: int = 0) -> Pending:
         for outgoing, _ in mail:
             for receiver, data in enumerate(outgoing):

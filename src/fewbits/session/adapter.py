@@ -22,6 +22,9 @@ class SessionComm(Comm, Protocol):
     def close(self) -> None:
         """Disconnect from the other ranks; every rank must call this."""
 
+    def abort(self) -> None:
+        """Break this rank's connections, from any thread: whoever waits for a rank is told so."""
+
     def start_mean(self, vector: Vector) -> Pending:
         """Begin to replace a vector by its mean over all ranks, without compression."""
 

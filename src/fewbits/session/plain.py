@@ -47,8 +47,8 @@ class Plain(Reducer):
         self._under_way = []
 
     def _wait(self) -> None:
-        with self.progress.spent.wire():
-            for mean, job in self._under_way:
+        for mean, job in self._under_way:
+            with self.progress.spent.wire():
                 mean.wait()
                 job.values.write_back()
         self._under_way.clear()

@@ -15,7 +15,7 @@ from fewbits.session.checkpoint import Checkpoint
 from fewbits.session.choosing import AutoChooser, Chooser
 from fewbits.session.jobs import Job, Outcome
 from fewbits.session.options import REDUCE_SCATTER, Options
-from fewbits.session.pipeline import Background, Pipeline
+from fewbits.session.pipeline import GRACE, Background, Pipeline, Watch
 from fewbits.session.plain import Plain
 from fewbits.session.reducer import Compressed, Reducer
 from fewbits.session.routing import Routing
@@ -77,7 +77,19 @@ class Session:
         for reducer in self._chooser.reducers:
             reducer.prepare(self.comm)
         self.progress.promises = self._chooser.reducer.promises
-        self._pipeline = (Background if self._has_thread else Pipeline)(self._reduce)
+        self._pipeline = self._background() if self._has_thread else Pipeline(self._reduce)
+
+    def _background(self) -> Background:
+        spent, comm = self.progress.spent, self.comm
+        # An exchange waits twice at most, and adds up what it has spent after each of its parts.
+        return Background(
+            self._reduce,
+            Watch(
+                lambda: (spent.codec_seconds, spent.wire_seconds),
+                2 * comm.timeout + GRACE,
+                comm.abort,
+            ),
+        )
 
     def submit(self, job: Job) -> None:
         """Take a job; an earlier failure raises again."""
@@ -90,8 +102,11 @@ class Session:
             pipeline.submit(job)
 
     def wait(self, job: Job) -> None:
-        """Wait for a job; an error raises here with its own type."""
-        job.done.wait()
+        """Wait for a job; an error raises here with its own type.
+
+        So does a thread that is gone, or an exchange that does not move.
+        """
+        self._started().wait(job)
         if self.failure is not None:
             raise self.failure
 
@@ -115,6 +130,8 @@ class Session:
     def close(self) -> None:
         """End the background thread and give the group back; every rank must call this."""
         if self._pipeline is not None:
+            if self._pipeline.is_left_behind:
+                return  # thread and group are those of the process that was forked
             self._pipeline.close()
             failed = self._pipeline.failure is not None
             for reducer in self._chooser.reducers:
@@ -128,6 +145,7 @@ class Session:
     def _started(self) -> Pipeline:
         self.start()
         assert self._pipeline is not None
+        self._pipeline.check_process()
         return self._pipeline
 
     def _works(self, reducer: Reducer) -> bool:

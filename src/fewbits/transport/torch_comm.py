@@ -5,6 +5,7 @@ first, then sends, use both directions at once. A process group of its own keeps
 apart from all others of the program.
 """
 
+import contextlib
 import time
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -17,6 +18,8 @@ from fewbits.collectives.comm import MAIL_LANES, Mail, Pending
 from fewbits.core.vector import Vector
 from fewbits.errors import PeerError
 from fewbits.transport import tensors
+
+_UNUSED_LANE = 1 << 20
 
 
 class TorchComm:
@@ -91,6 +94,17 @@ class TorchComm:
         if self._group is not None and self.size == dist.get_world_size():
             dist.destroy_process_group(self._group)
         self._group = None
+
+    def abort(self) -> None:
+        """Break the connections to all ranks, from any thread: whoever waits gets an error.
+
+        gloo has no call for it, but it does so if any wait is too long.
+        """
+        for rank in self._others(1) if self._group is not None else ():
+            with contextlib.suppress(Exception):  # what is broken already need not be
+                peer, nothing = self._members[rank], torch.empty(1)
+                work: Any = dist.irecv(nothing, peer, group=self._group, tag=_UNUSED_LANE)
+                work.wait(timedelta(milliseconds=1))
 
     def _others(self, direction: int) -> list[int]:
         """The other ranks; each rank starts with another neighbour, so that none is flooded."""
