@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from launch import Launcher, Outcome
+from raised import SLACK, check_ended, check_stopped, others, soak
 from rounds import ROUND, H
 
-SLACK = 1.0  # seconds from the fault to the error on every rank
 RANS = "natural:coder=rans"
 RUNS: list[dict[str, Any]] = [
     {"uplink": "natural", "outer": "sgd", "normed": True},
@@ -77,31 +77,39 @@ def check_raised(
         assert outcome.result["rounds"] == rounds, outcome
 
 
+KILLS: list[tuple[int, str, dict[str, Any]]] = [
+    (2, "local", {}),
+    (4, "second hop", {}),
+    (2, "encode", {"overlap": True}),
+    (3, "commit", {"collective": "star"}),
+]
+STOPS = [(2, "local"), (3, "second hop")]
+WORLDS, PLACES = (2, 3, 4), ("local", "encode", "second hop", "commit")
+RUN_KINDS: list[dict[str, Any]] = [{}, {"overlap": True}, {"collective": "star"}]
+
+
 @pytest.mark.parametrize(
-    ("world", "place", "run"),
-    [
-        (2, "local", {}),
-        (4, "second hop", {}),
-        (2, "encode", {"overlap": True}),
-        pytest.param(4, "commit", {"collective": "star"}, marks=pytest.mark.soak),
-        pytest.param(4, "encode", {"collective": "gather"}, marks=pytest.mark.soak),
-        pytest.param(4, "commit", {"overlap": True}, marks=pytest.mark.soak),
-    ],
+    ("world", "place", "run"), [*KILLS, *soak(WORLDS, PLACES, RUN_KINDS, but=KILLS)]
 )
 def test_a_killed_rank_is_an_error_on_all_others(
     launcher: Launcher, world: int, place: str, run: dict[str, Any]
 ) -> None:
     outcomes = launcher.run("lost", world, place=place, deed="kill", run=run, hurry=False)
     assert outcomes[1].status == -signal.SIGKILL
-    others = [outcome for outcome in outcomes if outcome.rank != 1]
     # With overlap the end of the next round is the first time that anyone waits.
-    rounds = ROUND + 1 if run.get("overlap") else ROUND
-    check_raised(others, "PeerError", "rank 1:", 2.0, rounds)
+    rounds = ROUND + 1 if run.get("overlap") and place != "local" else ROUND
+    check_raised(others(outcomes), "PeerError", "rank 1:", 2.0, rounds)
+    check_ended(others(outcomes))
 
 
-def test_a_stopped_rank_is_named_when_the_timeout_is_over(launcher: Launcher) -> None:
-    outcomes = launcher.run("lost", 2, place="local", deed="stop", timeout=2.0, hurry=False)
-    check_raised(outcomes[:1], "PeerError", "rank 1: no answer", 2.0 + SLACK)
+@pytest.mark.parametrize(("world", "place"), [*STOPS, *soak(WORLDS, PLACES, but=STOPS)])
+def test_a_stopped_rank_is_named_when_the_timeout_is_over(
+    launcher: Launcher, world: int, place: str
+) -> None:
+    timeout = 2.0
+    outcomes = launcher.run("lost", world, place=place, deed="stop", timeout=timeout, hurry=False)
+    check_stopped(outcomes, timeout)
+    assert {outcome.result["rounds"] for outcome in others(outcomes)} == {ROUND}
 
 
 def test_what_fails_on_one_rank_fails_on_all_in_the_same_round(launcher: Launcher) -> None:
@@ -109,12 +117,13 @@ def test_what_fails_on_one_rank_fails_on_all_in_the_same_round(launcher: Launche
     (own,) = [outcome for outcome in outcomes if outcome.rank == 1]
     check_raised([own], "ZeroDivisionError", "out of luck")
     told = f"rank 1 failed at step {H * (ROUND + 1)}: ZeroDivisionError"
-    check_raised([o for o in outcomes if o.rank != 1], "PeerError", told)
+    check_raised(others(outcomes), "PeerError", told)
 
 
-def test_a_round_that_ends_before_the_others_is_refused(launcher: Launcher) -> None:
+@pytest.mark.parametrize("world", [3, *soak([2, 4])])
+def test_a_round_that_ends_before_the_others_is_refused(launcher: Launcher, world: int) -> None:
     """One rank calls `sync()` alone, after a step of its round."""
-    outcomes = launcher.run("lost", 3, place="early", deed="raise")
+    outcomes = launcher.run("lost", world, place="early", deed="raise")
     for outcome in outcomes:
         assert str(H * ROUND + 1) in outcome.message
         assert str(H * ROUND + H) in outcome.message
@@ -168,8 +177,8 @@ def check_resumed(
     for before, after in zip(whole, resumed, strict=True):
         assert all(0 < begin < options["steps"] for begin in after["begins"])
         assert after["ends"] == before["ends"]
-    for first, *others in zip(*(result["ends"] for result in whole), strict=True):
-        for other in others:
+    for first, *rest in zip(*(result["ends"] for result in whole), strict=True):
+        for other in rest:
             assert other[:2] == first[:2]  # what is common, and after `sync` the parameters
             assert other[2] != first[2]  # each rank's momenta are its own
 

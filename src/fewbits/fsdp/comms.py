@@ -1,6 +1,7 @@
 """The collectives that FSDP calls in place of its own."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -52,8 +53,13 @@ class CheckedAllGather(_InPlaceOf, AllGather):
         async_op: bool = False,
     ) -> dist.Work | None:
         """Gather all ranks' inputs; raises a typed error if a rank is lost or elsewhere."""
-        return self._compression.all_gather(
-            self._group,
-            output_tensor.nbytes - input_tensor.nbytes,
-            lambda: self.plain(output_tensor, input_tensor, group, async_op),
-        )
+
+        def gather(seconds: float) -> dist.Work | None:
+            if async_op or output_tensor.is_cuda:
+                return self.plain(output_tensor, input_tensor, group, async_op)  # type: ignore[no-any-return]
+            # The group's own time-out is the user's, by default half an hour.
+            self.plain(output_tensor, input_tensor, group, True).wait(timedelta(seconds=seconds))
+            return None
+
+        bytes_ = output_tensor.nbytes - input_tensor.nbytes
+        return self._compression.all_gather(self._group, bytes_, gather)

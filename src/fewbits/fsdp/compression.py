@@ -28,7 +28,7 @@ from fewbits.session import (
     takes,
 )
 from fewbits.transport.tensors import TensorValues
-from fewbits.transport.torch_comm import TorchComm, reason
+from fewbits.transport.torch_comm import TorchComm, break_up, reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,8 @@ class ShardedCompression(AttachedToSteps):
         chosen = replace(Options.of(options), collective=REDUCE_SCATTER)
         given = (described(name, own) for name, own in model.named_parameters())
         routing = replace(route(uplink, None, chosen, ModelParameters(given)), downlink=Identity())
-        comm = TorchComm(self.groups[0].process_group, chosen.timeout)
-        self.session = Session(comm, routing, chosen, _parts(self.groups[0]))
+        self._comm = TorchComm(self.groups[0].process_group, chosen.timeout)
+        self.session = Session(self._comm, routing, chosen, _parts(self.groups[0]))
 
     def install(self) -> None:
         """Make FSDP call our collectives."""
@@ -121,18 +121,24 @@ class ShardedCompression(AttachedToSteps):
         self.session.submit(job)
 
     def all_gather(
-        self, group: ShardGroup, bytes_: int, gather: Callable[[], dist.Work | None]
+        self, group: ShardGroup, bytes_: int, gather: Callable[[float], dist.Work | None]
     ) -> dist.Work | None:
-        """Call FSDP's own `gather`, which sends `bytes_`, once all ranks are about to."""
+        """Call FSDP's own `gather`, which sends `bytes_`, once all ranks are about to.
+
+        It gets the seconds that it may take.
+        """
+        timeout = self.session.options.timeout
         text = f"the all-gather of {group.names[0]} and others, {bytes_} bytes"
 
         def gathered() -> dist.Work | None:
             self._gathered_bytes += bytes_
             try:
-                return gather()
-            except RuntimeError as error:  # of gloo
-                why = reason(error, self.session.options.timeout)
-                raise PeerError(f"lost some rank in {text}: {why}") from error
+                return gather(timeout)
+            except RuntimeError as error:  # of gloo, which does not say whom it has lost
+                lost = " and ".join(f"rank {rank}" for rank in self._comm.missing())
+                break_up(group.process_group)  # or else it waits on, and the program's end with it
+                why = reason(error, timeout)
+                raise PeerError(f"lost {lost or 'some rank'} in {text}: {why}") from error
 
         return self.session.together(text, gathered)
 

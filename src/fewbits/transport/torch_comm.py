@@ -20,6 +20,7 @@ from fewbits.errors import PeerError
 from fewbits.transport import tensors
 
 _UNUSED_LANE = 1 << 20
+_MOMENT = 1.0  # seconds
 
 
 class TorchComm:
@@ -96,15 +97,24 @@ class TorchComm:
         self._group = None
 
     def abort(self) -> None:
-        """Break the connections to all ranks, from any thread: whoever waits gets an error.
+        """Break the connections to all ranks, from any thread: whoever waits gets an error."""
+        if self._group is not None:
+            break_up(self._group)
 
-        gloo has no call for it, but it does so if any wait is too long.
-        """
-        for rank in self._others(1) if self._group is not None else ():
-            with contextlib.suppress(Exception):  # what is broken already need not be
-                peer, nothing = self._members[rank], torch.empty(1)
-                work: Any = dist.irecv(nothing, peer, group=self._group, tag=_UNUSED_LANE)
-                work.wait(timedelta(milliseconds=1))
+    def missing(self) -> list[int]:
+        """The ranks that are gone, or do not answer now; those that live call this together."""
+        time.sleep(_MOMENT / 10)  # until it is known whose connections are closed
+        lost: dict[int, str] = {}
+        byte = [Buffer.zeros(1) for _ in range(self.size)]
+        started = [
+            (rank, self._start(operation, byte[rank], rank, _UNUSED_LANE, lost))
+            for operation in (dist.irecv, dist.isend)
+            for rank in self._others(1)
+        ]
+        if not lost:
+            with contextlib.suppress(PeerError):
+                _Pending(_MOMENT, started, lost).wait()
+        return sorted(lost)
 
     def _others(self, direction: int) -> list[int]:
         """The other ranks; each rank starts with another neighbour, so that none is flooded."""
@@ -122,6 +132,18 @@ class TorchComm:
         except RuntimeError as error:
             lost[rank] = reason(error, self.timeout)
             return None
+
+
+def break_up(group: dist.ProcessGroup) -> None:
+    """Break all connections of a gloo group: what waits in it fails now.
+
+    gloo has no call for it, but it does so if any wait is too long.
+    """
+    for peer in dist.get_process_group_ranks(group):
+        if peer != dist.get_rank():
+            with contextlib.suppress(Exception):  # what is broken already need not be
+                work: Any = dist.irecv(torch.empty(1), peer, group=group, tag=_UNUSED_LANE)
+                work.wait(timedelta(milliseconds=1))
 
 
 class _Sum(NamedTuple):
