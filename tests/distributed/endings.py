@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import sharded
 import torch
 from kinds import attached
 from rounds import Training
-from scenarios import IN, OUT, attach, batch, built
+from scenarios import IN, OUT, Net, attach, batch, built
 from workers import World
 
 from fewbits import localsgd
@@ -63,8 +64,13 @@ def _rounds(world: World, how: str) -> Any:
 
 
 def _steps(world: World, how: str) -> Any:
-    net = built("net", "float32", wide=4000, bucket_cap_mb=0.05)
-    state = attach(net)
+    state: Any
+    if how == "shards":
+        net = sharded.sharded(world, Net(4000))
+        state = sharded.attach(net)
+    else:
+        net = built("net", "float32", wide=4000, bucket_cap_mb=0.05)
+        state = attach(net)
     _backward(world, net)
     world.mark()
     world.kept = (net,)

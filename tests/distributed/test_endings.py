@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from launch import Launcher
 
-STATUS = {"plain": 0, "raise": 1, "exit": 7, "rounds": 0, "backward": 1}
+STATUS = {"plain": 0, "raise": 1, "exit": 7, "rounds": 0, "backward": 1, "shards": 0}
 WAYS = [(how, False) for how in STATUS] + [(how, True) for how in ("plain", "raise", "exit")]
 MANY = int(os.environ.get("FEWBITS_ENDINGS", "30"))
 
