@@ -9,8 +9,9 @@ VALUES = sum(a * b for a, b in ((200, 200), (201, 3), (7, 1), (1, 1)))
 ADAPTERS = ["ddp", "hook", "fsdp", "localsgd"]
 
 
-@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
-@pytest.mark.parametrize("adapter", ADAPTERS)
+@pytest.mark.parametrize(
+    ("adapter", "dtype"), [*((each, "complex64") for each in ADAPTERS), ("fsdp", "complex128")]
+)
 def test_complex_gradients_are_averaged_whole(launcher: Launcher, adapter: str, dtype: str) -> None:
     options = {"adapter": adapter, "dtype": dtype, "shapes": SHAPES}
     exact = launcher.results("planes", uplink="identity", **options)
@@ -28,8 +29,7 @@ def test_complex_gradients_are_averaged_whole(launcher: Launcher, adapter: str, 
         assert len({result["digest"] for result in lossy}) == 1
 
 
-@pytest.mark.parametrize("adapter", ["ddp", "fsdp"])
-@pytest.mark.parametrize("bag", [False, True])
+@pytest.mark.parametrize(("adapter", "bag"), [("ddp", False), ("ddp", True), ("fsdp", False)])
 def test_a_layer_with_sparse_gradients_is_refused_by_its_name(
     launcher: Launcher, adapter: str, bag: bool
 ) -> None:

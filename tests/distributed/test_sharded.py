@@ -159,7 +159,7 @@ KILLS = [
     (3, "commit"),
     (4, "before an all-gather"),
 ]
-STOPS = [(2, "encode"), (4, "in an all-gather")]
+STOPS = [(2, "encode"), (3, "in an all-gather")]
 STRAYS = [(2, "no sync"), (4, "skip")]
 WORLDS = (2, 3, 4)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fewbits import DisagreementError, EncodeError
+from fewbits import DisagreementError, EncodeError, SpecError
 from fewbits.collectives.comm import LocalComm
 from fewbits.session import (
     AdapterParts,
@@ -103,6 +103,24 @@ def test_a_session_goes_on_from_what_it_saved(tmp_path: Path) -> None:
     for error in everyone(fewer, lambda own: caught(lambda: own.checkpoint.load(tmp_path))):
         assert isinstance(error, DisagreementError)
     for group in (old, new, fewer):
+        everyone(group, Session.close)
+
+
+@pytest.mark.parametrize("uplink", ["identity", "natural", "auto"])
+def test_values_that_their_parameters_do_not_fill_are_refused(uplink: str) -> None:
+    """No mean is ever that of a part, also when a batch grows from one step to the next."""
+    group = sessions(uplink)
+    everyone(group, lambda own: step(own, 0))
+    for size in (COUNT + 1, COUNT - 1, 2 * COUNT):
+        values = [np.full(size, own.comm.rank, np.float32) for own in group]
+        errors = everyone(
+            group,
+            lambda own: caught(lambda: step(own, 1, values[own.comm.rank])),  # noqa: B023
+        )
+        for error in errors:
+            assert isinstance(error, SpecError)
+            assert f"{size} values" in str(error)
+        assert all((mine == rank).all() for rank, mine in enumerate(values))  # untouched
         everyone(group, Session.close)
 
 
