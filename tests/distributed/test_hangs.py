@@ -27,7 +27,7 @@ def test_an_interrupted_reduction_in_the_calling_thread_cannot_go_on(launcher: L
 
 def test_an_exchange_that_does_not_move_is_given_up(launcher: Launcher) -> None:
     outcomes = launcher.run("stuck", grace=0.5, timeout=1.0)
-    check_raised(outcomes[1:], "PeerError", 2.5 + 2 * SLACK, naming="not moved for 2.5 s")
+    check_raised(outcomes[1:], "PeerError", 2.5 + 2 * SLACK, naming="moved here for 2.5 s")
     check_raised(others(outcomes), "PeerError", 1.0 + SLACK, naming="rank 1: no answer")
 
 

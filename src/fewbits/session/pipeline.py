@@ -24,6 +24,7 @@ LOOK = 1.0  # seconds after which whoever waits looks at the thread
 GRACE = 10.0  # seconds beyond the time-outs of the exchange itself
 PARTING = 1.0  # seconds that a program which ends leaves to an exchange that is under way
 
+_ADVICE = "call close() on all ranks and continue from the last state"
 _Result = TypeVar("_Result")
 
 
@@ -97,10 +98,7 @@ def _typed(error: BaseException) -> Exception:
     """The error itself, or one for what is none, such as `SystemExit`."""
     if isinstance(error, Exception):
         return error
-    typed = PeerError(
-        f"this rank left its exchange by {type(error).__name__} {error}: call close() on all ranks "
-        "and continue from the last state"
-    )
+    typed = PeerError(f"this rank left its exchange by {type(error).__name__} {error}: {_ADVICE}")
     typed.__cause__ = error
     return typed
 
@@ -133,8 +131,6 @@ class Background(Pipeline):
         self._look_until(job.done.wait)
 
     def close(self) -> None:
-        if self.is_left_behind:
-            return
         atexit.unregister(self._end)
         self._jobs.put(None)
         self._look_until(self._has_ended)
@@ -162,20 +158,18 @@ class Background(Pipeline):
         seen, since = watch.beat(), time.monotonic()
         while not wait(LOOK):
             if not self._thread.is_alive() and not wait(0):
-                self.failure = self.failure or PeerError(
-                    "this rank's background thread has ended: attach anew"
-                )
+                self._fail(f"this rank's background thread has ended: {_ADVICE}")
                 return
             now = watch.beat()
             if now != seen:
                 seen, since = now, time.monotonic()
             elif time.monotonic() - since > watch.patience:
-                self.failure = self.failure or PeerError(
-                    f"this rank's exchange has not moved for {watch.patience:g} s: look for a rank "
-                    "that hangs, call close() on all ranks and continue from the last state"
-                )
+                self._fail(f"no exchange has moved here for {watch.patience:g} s: {_ADVICE}")
                 watch.abort()
                 return
+
+    def _fail(self, why: str) -> None:
+        self.failure = self.failure or PeerError(why)
 
     def _loop(self) -> None:
         while (job := self._jobs.get()) is not None:
