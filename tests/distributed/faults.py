@@ -11,11 +11,12 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from scenarios import attach, batch, built
+from scenarios import attach, batch, built, everything
 from workers import World
 
 from fewbits import ddp
 from fewbits.backend.kernel import Row, Written
+from fewbits.collectives import header
 from fewbits.collectives.comm import Mail, Pending
 from fewbits.collectives.units import Batch
 from fewbits.core.operator import Operator
@@ -204,12 +205,17 @@ def stray(world: World, *, how: str, culprit: int = 1, timeout: float = 30.0) ->
     mine = world.rank == culprit
     dtype = "float64" if mine and how == "dtype" else "float32"
     net = built("net", dtype, bucket_cap_mb=0.05 if how != "no_sync" else 25)
-    options = OTHER_OPTIONS.get(how, {}) if mine else {}
+    options = BASE_OPTIONS.get(how, {}) | (OTHER_OPTIONS.get(how, {}) if mine else {})
     if mine and how == "length":
         _lengthen(Natural)
+    if mine and how == "version":
+        header._VERSION = 1
     dist.barrier()
     world.mark()
-    state = attach(net, timeout=timeout, **options)
+    if how == "policy of a hook":  # which learns the names of tensors from the first buckets
+        net.register_comm_hook(ddp.Compression("natural", timeout=timeout, **options), ddp.hook)
+    else:
+        state = attach(net, timeout=timeout, **options)
     if mine and how in ("swap", "skip"):
         _rearrange(state, how)
     if mine and how == "weights":
@@ -226,6 +232,12 @@ OTHER_OPTIONS: dict[str, dict[str, Any]] = {
     "switch": {"collective": "switch", "aggregators": ["127.0.0.1:9"]},
     "nonfinite": {"nonfinite": "skip"},
     "policy": {"policy": "default"},
+    "policy of a hook": {"policy": None},
+    "bias": {"allow_bias": True},
+}
+BASE_OPTIONS: dict[str, dict[str, Any]] = {
+    "bias": {"uplink": "auto"},
+    "policy of a hook": {"policy": everything},
 }
 
 

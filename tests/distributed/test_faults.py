@@ -151,12 +151,15 @@ def check_astray(outcomes: list[Outcome], **expected: Any) -> None:
 @pytest.mark.parametrize(
     ("how", "difference"),
     [
-        ("operator", "worker=natural:rounding=nearest"),
-        ("downlink", "master=identity"),
-        ("seed", "seed=1"),
-        ("collective", "scheme=star"),
-        ("switch", "scheme=switch"),
-        ("nonfinite", "nonfinite=skip"),
+        ("operator", "uplink: natural"),
+        ("downlink", "downlink: "),
+        ("seed", "seed: "),
+        ("collective", "collective: "),
+        ("switch", "collective: "),
+        ("nonfinite", "nonfinite: "),
+        ("policy", "policy: "),
+        ("bias", "candidates: "),
+        ("version", "does not speak this version of the protocol"),
     ],
 )
 def test_another_configuration_is_refused_by_attach(
@@ -167,7 +170,7 @@ def test_another_configuration_is_refused_by_attach(
 
 @pytest.mark.parametrize(
     ("how", "difference"),
-    [("policy", "5 identity/identity"), ("dtype", "float64"), ("length", "bytes")],
+    [("policy of a hook", "5 identity/identity"), ("dtype", "float64"), ("length", "bytes")],
 )
 def test_another_plan_is_refused_in_the_first_exchange(
     launcher: Launcher, how: str, difference: str

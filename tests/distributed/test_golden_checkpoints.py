@@ -1,4 +1,4 @@
-"""Checkpoints and messages of an earlier version: what follows them has the bits of then."""
+"""Checkpoints and messages of earlier versions: what follows them has the bits of then."""
 
 import json
 from pathlib import Path
@@ -10,35 +10,47 @@ pytest.importorskip("safetensors")
 from golden import resumed, transcripts
 
 SENT = json.loads(transcripts.FILE.read_text())
-EXPECTED = json.loads((resumed.FOLDER / resumed.EXPECTED).read_text())
+SENT_FIRST = json.loads(transcripts.FIRST.read_text())
+EXPECTED = {
+    version: json.loads((folder / resumed.EXPECTED).read_text())
+    for version, folder in resumed.FOLDERS.items()
+}
 
 
-def test_every_case_has_a_checkpoint_and_every_checkpoint_a_case() -> None:
-    packed = {path.name.removesuffix(".tar.xz") for path in resumed.FOLDER.glob("*.tar.xz")}
-    assert packed == EXPECTED.keys() == resumed.CASES.keys()
+@pytest.mark.parametrize("version", resumed.FOLDERS)
+def test_every_case_has_a_checkpoint_and_every_checkpoint_a_case(version: int) -> None:
+    found = resumed.FOLDERS[version].glob("*.tar.xz")
+    packed = {path.name.removesuffix(".tar.xz") for path in found}
+    assert packed == EXPECTED[version].keys() == set(resumed.OF_VERSION[version])
 
 
 @pytest.mark.parametrize("adapter", ["ddp", "fsdp", "localsgd"])
+@pytest.mark.parametrize("version", resumed.FOLDERS)
 def test_old_checkpoints_go_on_bit_for_bit(
-    launcher: Launcher, tmp_path: Path, adapter: str
+    launcher: Launcher, tmp_path: Path, adapter: str, version: int
 ) -> None:
-    names = [name for name, case in resumed.CASES.items() if case.adapter == adapter]
+    known = resumed.OF_VERSION[version]
+    names = [name for name in known if resumed.CASES[name].adapter == adapter]
     for name in names:
-        resumed.unpacked(name, tmp_path / name)
+        resumed.unpacked(name, tmp_path / name, version)
     told = launcher.results("go_on", resumed.RANKS, names=names, folder=str(tmp_path))
     assert names
     for name in names:
-        assert [result[name] for result in told] == EXPECTED[name], name
+        assert [result[name] for result in told] == EXPECTED[version][name], name
 
 
 def test_every_run_has_a_transcript() -> None:
-    assert SENT.keys() == resumed.WHOLE.keys()
+    assert SENT.keys() == SENT_FIRST.keys() == resumed.WHOLE.keys()
 
 
 @pytest.mark.parametrize("adapter", ["ddp", "fsdp", "localsgd"])
 def test_ranks_send_the_bytes_that_they_sent(launcher: Launcher, adapter: str) -> None:
+    """All bytes of version 2, and the payloads and results of version 1."""
     names = [name for name, case in resumed.WHOLE.items() if case.adapter == adapter]
     told = launcher.results("record", resumed.RANKS, names=names)
     assert names
     for name in names:
         assert [result[name] for result in told] == SENT[name], name
+        first = [transcripts.payloads(rank) for rank in SENT_FIRST[name]]
+        assert [transcripts.payloads(result[name]) for result in told] == first, name
+        assert all(len(rank) > 1 for rank in first), name

@@ -1,8 +1,10 @@
-"""Small checkpoints of an old version, and what two more steps from each of them lead to.
+"""Small checkpoints of old versions, and what two more steps from each of them lead to.
 
 `python tests/golden/resumed.py` makes what is missing, with the fewbits of the interpreter that
-runs it, and never overwrites. The files in `checkpoints` were made by commit d55dedf. A gradient
-here is the model's input and every learning rate is a power of two, so no machine rounds apart.
+runs it, and never overwrites. The files in `checkpoints` are states of version 1 and were made by
+commit d55dedf, those in `checkpoints-2` are states of version 2. A gradient here is the model's
+input and every learning rate is a power of two, so no machine rounds apart. Digests of states are
+of the words that the loaded file has: what is saved now is told in them, which changes no array.
 
 With arguments the program is one rank that saves or resumes a case. It uses public names
 only, so that interpreters of different versions can be ranks of the same run.
@@ -24,6 +26,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
+from safetensors.numpy import load
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
@@ -31,8 +34,10 @@ from torch.nn.parallel import DistributedDataParallel
 import fewbits.ddp
 import fewbits.fsdp
 import fewbits.localsgd
+from fewbits.backend import crc32c
 
-FOLDER = Path(__file__).with_name("checkpoints")
+FOLDERS = {1: Path(__file__).with_name("checkpoints"), 2: Path(__file__).with_name("checkpoints-2")}
+NOW = 2
 EXPECTED = "expected.json"
 RANKS, MORE = 2, 2
 SHAPES = ((24, 9), (31,), (10, 13))
@@ -73,6 +78,10 @@ CASES = {
     "local-ef14": Case("localsgd", TOP, {"local_steps": 2, "feedback": "ef14"}, steps=4),
 }
 
+OF_VERSION = {
+    1: list(CASES),
+    2: ["ddp-auto", "ddp-ef14", "ddp-ef21", "fsdp-ef14", "local-ef14", "local-overlap"],
+}
 WHOLE = {name: case for name, case in CASES.items() if case.operator != "auto"} | {
     "ddp-rans": Case("ddp", "natural:coder=rans"),
     "ddp-star": Case("ddp", "natural", {"scheme": "star"}),
@@ -142,6 +151,7 @@ class Run:
         else:
             self.state = fewbits.localsgd.attach(self.net, case.operator, **options)
         self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.125)
+        self.loaded: np.ndarray | None = None
 
     def train(self, first: int, last: int) -> None:
         """The steps from one to another, whatever the model is at."""
@@ -167,8 +177,10 @@ class Run:
 
     def saved(self) -> str:
         """SHA-256 of the state that this rank would save now."""
-        hasher = hashlib.sha256()
-        for name, array in sorted(self.state.state_dict().items()):
+        hasher, state = hashlib.sha256(), dict(self.state.state_dict())
+        if self.loaded is not None:
+            state["fewbits"] = retold(state, self.loaded)
+        for name, array in sorted(state.items()):
             hasher.update(f"{name} {array.dtype} {array.shape} ".encode() + array.tobytes())
         return hasher.hexdigest()
 
@@ -185,11 +197,28 @@ class Run:
             mine, content = content[: own.numel()], content[own.numel() :]
             own.copy_(torch.from_numpy(mine.copy()).view(own.shape))
         self.state.load(folder)
+        path = folder / f"rank-{self.rank}-of-{dist.get_world_size()}.safetensors"
+        self.loaded = load(path.read_bytes())["fewbits"]
 
     def close(self) -> None:
         """End, together with the others."""
         self.state.close()
         dist.barrier()
+
+
+def retold(state: dict[str, np.ndarray], then: np.ndarray) -> np.ndarray:
+    """What a state tells of its run, in the words of `then`, with its own step and checksum."""
+    now, about = json.loads(state["fewbits"].tobytes()), json.loads(then.tobytes())
+    if now["version"] == about["version"]:
+        return state["fewbits"]
+    about["step"] = now["step"]
+    del about["crc"]
+    crc = crc32c(np.frombuffer(json.dumps(about).encode(), np.uint8))
+    for key, array in sorted(state.items()):
+        if key != "fewbits":
+            text = f"{key} {array.dtype} {array.shape}".encode()
+            crc = crc32c(np.ascontiguousarray(array), crc32c(np.frombuffer(text, np.uint8), crc))
+    return np.frombuffer(json.dumps(about | {"crc": crc}).encode(), np.uint8)
 
 
 def saved(name: str, folder: Path) -> None:
@@ -224,9 +253,9 @@ def trained(name: str) -> dict[str, str]:
     return told
 
 
-def unpacked(name: str, folder: Path) -> Path:
+def unpacked(name: str, folder: Path, version: int) -> Path:
     """The files of a checkpoint, in a folder of their own."""
-    with tarfile.open(FOLDER / f"{name}.tar.xz") as archive:
+    with tarfile.open(FOLDERS[version] / f"{name}.tar.xz") as archive:
         archive.extractall(folder, filter="data")
     return folder
 
@@ -255,11 +284,13 @@ def ranks(interpreters: Sequence[str], deed: str, name: str, folder: Path) -> li
 
 
 def main() -> None:
-    """Make the checkpoints that are missing, and say what was made."""
-    expected = json.loads((FOLDER / EXPECTED).read_text())
+    """Make the checkpoints of now that are missing, and say what was made."""
+    folder = FOLDERS[NOW]
+    known = folder / EXPECTED
+    expected = json.loads(known.read_text()) if known.exists() else {}
     made = []
-    for name in CASES:
-        packed = FOLDER / f"{name}.tar.xz"
+    for name in OF_VERSION[NOW]:
+        packed = folder / f"{name}.tar.xz"
         if packed.exists() or name in expected:
             continue
         with tempfile.TemporaryDirectory() as place:
@@ -267,7 +298,7 @@ def main() -> None:
             _pack(packed, Path(place))
             expected[name] = ranks([sys.executable] * RANKS, "resume", name, Path(place))
         made.append(name)
-        (FOLDER / EXPECTED).write_text(json.dumps(expected, indent=2) + "\n")
+        known.write_text(json.dumps(expected, indent=2) + "\n")
     sys.stdout.write(f"{len(made)} checkpoints written {' '.join(made)}\n")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fewbits import SpecError
+from fewbits import DisagreementError, SpecError
 from fewbits.localsgd.outer import outer as named_outer
 
 torch = pytest.importorskip("torch")
@@ -320,3 +320,45 @@ def test_models_that_cannot_be_averaged_are_refused() -> None:
         localsgd.LocalSGD(net, "natural", local_steps=4)
     with pytest.raises(SpecError, match="list"):
         localsgd.LocalSGD([], "natural", local_steps=4)
+
+
+def wrong_arrays(own: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The adapter's own arrays, each spoiled in a way that a checksum would not notice."""
+    counts = own["own/round"]
+    for value in ([-1, 0, 0, 0], [2, 3, 0, 0], [2, 0, 2, 0], [2, 0, 0, -1], [5, -1, 0, 0]):
+        yield own | {"own/round": np.array(value, np.int64)}
+    yield own | {"own/round": counts.astype(np.float64)}
+    yield own | {"own/other": counts}
+    for key in own:
+        if key.startswith("own/") and key != "own/round":
+            array = own[key].copy()
+            array[3] = np.nan
+            yield own | {key: array}
+            yield own | {key: own[key][:-1]}
+            yield own | {key: own[key].astype(np.float64)}
+            yield {name: own[name] for name in own if name != key}
+
+
+@pytest.mark.parametrize("overlap", [True, False])
+def test_wrong_arrays_with_the_right_checksum_are_refused(locals_: Any, overlap: bool) -> None:
+    from fewbits.session import state as states
+
+    ranks, nets = locals_(linear, outer="nesterov", overlap=overlap)
+    for step in range(H + 1):
+        for rank, net in enumerate(nets):
+            change(net, rank, step)
+        ranks.step()
+    first = ranks.sides[0]
+    saved = dict(first.state_dict())
+    checkpoint = first.session.checkpoint
+    arrays = {key: array for key, array in saved.items() if key != "fewbits"}
+    assert checkpoint._loaded(states.pack(checkpoint.origin(), 3, arrays), False)
+    found = 0
+    for wrong in wrong_arrays(arrays):
+        with pytest.raises(DisagreementError):
+            checkpoint._loaded(states.pack(checkpoint.origin(), 3, wrong), False)
+        found += 1
+    assert found >= 15
+    assert {key: own.tobytes() for key, own in first.state_dict().items()} == {
+        key: own.tobytes() for key, own in saved.items()
+    }

@@ -31,6 +31,49 @@ class FeedbackState(NamedTuple):
     store: Store
 
 
+class RulesOfSides(NamedTuple):
+    """The units that have a memory on a rank, with their rules, by the sides of a reduction.
+
+    `mean` are its own units, of which it averages the messages, and `back` those that it sends on.
+    A shift of these is known, of `known` units, to all ranks.
+    """
+
+    worker: Rules
+    mean: Rules
+    back: Rules
+    known: Rules
+
+    @classmethod
+    def of(
+        cls, method: Feedback, units: Sequence[Unit], owned: Sequence[Unit], size: int
+    ) -> "RulesOfSides":
+        rules = [(unit, method.rule(unit.uplink, unit.count, size)) for unit in units]
+        # What goes exact has nothing to correct; but if there is momentum, it is here for all.
+        there = [(own, rule) for own, rule in rules if own.uplink != Identity() or rule.momentum]
+        back = [
+            (unit, replace(method.rule(unit.downlink, unit.count), momentum=0.0))
+            for unit in units
+            if unit.downlink != Identity()
+        ]
+        mine = {unit.name for unit in owned}
+        there_mine = [(unit, rule) for unit, rule in there if unit.name in mine]
+        return cls(there, there_mine, [each for each in back if each[0].name in mine], back)
+
+    @property
+    def owner_keeps(self) -> bool:
+        """Whether what the way back loses is the owner's to remember."""
+        return bool(self.back) and not _shared(self.back)
+
+    def stored(self) -> dict[str, Rules]:
+        """What has a memory, by the sides of the store."""
+        master = self.back if self.owner_keeps else _shared(self.known)
+        return {WORKER: self.worker, MEAN: _shared(self.mean), MASTER: master}
+
+
+def _shared(rules: Rules) -> Rules:
+    return [(unit, rule) for unit, rule in rules if rule.shifts]
+
+
 class Side:
     """Some units with their rules and their memory, in one role."""
 
@@ -109,17 +152,7 @@ class Correction:
         size: int,
         format: Format,
     ) -> None:
-        rules = [(unit, feedback.method.rule(unit.uplink, unit.count, size)) for unit in units]
-        # What goes exact has nothing to correct; but if there is momentum, it is here for all.
-        there = [(own, rule) for own, rule in rules if own.uplink != Identity() or rule.momentum]
-        back = [
-            (unit, replace(feedback.method.rule(unit.downlink, unit.count), momentum=0.0))
-            for unit in units
-            if unit.downlink != Identity()
-        ]
-        mine = {unit.name for unit in owned}
-        there_mine = [(unit, rule) for unit, rule in there if unit.name in mine]
-        back_mine = [(unit, rule) for unit, rule in back if unit.name in mine]
+        rules = RulesOfSides.of(feedback.method, units, owned, size)
         count, dtype = extent(units), float_dtype(format)
 
         def bound(side: str, rules: Rules) -> MemoryPair:
@@ -127,14 +160,12 @@ class Correction:
             rows = max((rule.rows for _, rule in rules), default=1)
             return feedback.store.bind(side, places, rows, count if places else 0, dtype)
 
-        def shared(rules: Rules) -> Rules:
-            return [(unit, rule) for unit, rule in rules if rule.shifts]
-
-        self.worker = Side(bound(WORKER, there), there)
-        self.mean = Side(bound(MEAN, shared(there_mine)), there_mine)
-        self._owner_keeps = bool(back_mine) and not shared(back_mine)
-        master = bound(MASTER, back_mine if self._owner_keeps else shared(back))
-        self.back, self.known = Side(master, back_mine), Side(master, back)
+        memories = {side: bound(side, own) for side, own in rules.stored().items()}
+        self.worker = Side(memories[WORKER], rules.worker)
+        self.mean = Side(memories[MEAN], rules.mean)
+        self._owner_keeps = rules.owner_keeps
+        self.back = Side(memories[MASTER], rules.back)
+        self.known = Side(memories[MASTER], rules.known)
 
     def bind(self, there: Batch, back: Batch | None = None) -> None:
         """Prepare for the batches of `send_worker` and `send_back`."""

@@ -21,9 +21,8 @@ from fewbits.errors import DisagreementError, EncodeError, PeerError
 _STRUCT = struct.Struct("<4sHHQQQQIIQQQQ172sI")
 SIZE = _STRUCT.size
 _MAGIC = b"fwbh"
-_VERSION = 1
+_VERSION = 2  # 1 had the configuration in the first header; see docs/format.md
 _TEXT = 172
-_MOST_PROMISED = 2**40  # bytes
 
 
 class Status(IntEnum):
@@ -84,7 +83,10 @@ class RankHeader:
         """The header in `data`, which `rank` sent."""
         magic, version, status, phase, *numbers, text, _ = _STRUCT.unpack(data.tobytes())
         if magic != _MAGIC or version != _VERSION:
-            raise DisagreementError(f"rank {rank} does not speak this version of the protocol")
+            raise DisagreementError(
+                f"rank {rank} does not speak this version of the protocol, {_VERSION}, but "
+                f"{version if magic == _MAGIC else 'another'}: install one fewbits on all ranks"
+            )
         if not backend.of(data).judge(data):
             raise DisagreementError(f"the header from rank {rank} was damaged: checksums differ")
         try:
@@ -92,8 +94,6 @@ class RankHeader:
         except ValueError:
             raise DisagreementError(f"rank {rank} sent a header that makes no sense") from None
         step, sequence, plan, crc, parameter_digest, length, nonfinite, saturated, promise = numbers
-        if promise > _MOST_PROMISED:
-            raise DisagreementError(f"rank {rank} promises {promise} bytes")
         message = text.rstrip(b"\0").decode(errors="replace")
         return cls(
             known[0], step, sequence, plan, known[1], length, crc,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from fewbits.collectives.payload import Payload
 from fewbits.collectives.progress import RankProgress
 from fewbits.collectives.reduction import Hops, Reduction, guarded, naming
 from fewbits.collectives.units import Summation
@@ -22,10 +23,15 @@ class OneHop(Reduction):
         """How many bytes go to each rank with the batch's next header."""
         raise NotImplementedError
 
+    @property
+    def coming(self) -> Sequence[Payload]:
+        """The payloads that may come with the batch's next header."""
+        return self.incoming
+
     def hops(self, values: npt.NDArray[Any], rng: Rng, progress: RankProgress) -> Hops:
         batch = progress.next_batch()
         promised = partial(self.promised, batch, progress)
-        yield from self.first_hop(batch, values, rng, progress, promised)
+        yield from self.first_hop(batch, values, rng, progress, promised, self.coming)
         result = self.result(values)
         guarded(lambda: self._finish(result), progress)
         return result

@@ -67,7 +67,12 @@ class Owned(Reduction):
         common = rng.fork("second hop", progress.step)
         result = self.result(values)
         yield from self.first_hop(
-            batch, values, rng, progress, lambda: [self.outgoing_2.expected] * self.comm.size
+            batch,
+            values,
+            rng,
+            progress,
+            lambda: [self.outgoing_2.expected] * self.comm.size,
+            self.incoming_2,
         )
         yield from self.between_hops(common, progress)
         yield from self.hop(
@@ -76,6 +81,7 @@ class Owned(Reduction):
             lambda: naming(lambda: self._relay(result, common)),
             ([self.outgoing_2] * self.comm.size, self.incoming_2),
             lambda: progress.promises.next_step(batch, self.outgoing),
+            self.incoming,
             progress,
         )
         guarded(lambda: self._finish(result), progress)

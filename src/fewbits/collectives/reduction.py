@@ -110,6 +110,7 @@ class Reduction(ABC):
         rng: Rng,
         progress: RankProgress,
         following: Callable[[], Sequence[int]],
+        coming: Sequence[Payload],
     ) -> Iterator[None]:
         """The hop in which every rank sends its own values."""
         private = rng.fork("private", progress.step, self.comm.rank)
@@ -119,6 +120,7 @@ class Reduction(ABC):
             lambda: self.encode(values, private, progress),
             (self.outgoing, self.incoming),
             following,
+            coming,
             progress,
         )
 
@@ -129,11 +131,13 @@ class Reduction(ABC):
         work: Callable[[], Tally],
         payloads: Payloads,
         following: Callable[[], Sequence[int]],
+        coming: Sequence[Payload],
         progress: RankProgress,
     ) -> Iterator[None]:
         """Do `work`, agree with all ranks and exchange the payloads (outgoing, incoming).
 
         After the work `following()[r]` bytes are promised to rank r with the batch's next header.
+        Rank r may promise as many as `coming[r]` has room for, and none if there are no `coming`.
         It pauses once, while the headers and the promised bytes travel.
         """
         outgoing, incoming = payloads
@@ -147,7 +151,8 @@ class Reduction(ABC):
             replace(own, length=payload.length, crc=crcs.get(id(payload), 0), promise=promise)
             for payload, promise in zip(outgoing, following(), strict=True)
         ]
-        question = ask(self.comm, batch, headers, progress, payloads)
+        limits = [payload.capacity for payload in coming]
+        question = ask(self.comm, batch, headers, progress, payloads, limits)
         yield
         with progress.spent.wire():
             answers, early = question()
@@ -179,11 +184,12 @@ def ask(
     headers: Sequence[RankHeader],
     progress: RankProgress,
     payloads: Payloads | None = None,
+    limits: Sequence[int] = (),
 ) -> Callable[[], tuple[list[RankHeader], Early]]:
     """Send headers, and with them the bytes that were promised for this batch.
 
     The returned function waits for the answers. It raises on every rank if any has a fault; this
-    rank's own fault keeps its type.
+    rank's own fault keeps its type. Rank r may promise `limits[r]` bytes, without limits none.
     """
     early = progress.promises.kept(batch, payloads, comm.size)
     fault = progress.fault
@@ -201,6 +207,7 @@ def ask(
             if fault is not None:
                 raise fault from error
             raise
+        _refuse_promises(answers, limits or [0] * comm.size, comm.rank)
         progress.promises.made(batch, headers, answers, comm.rank)
         progress.spent.payload_bytes += sum(early.sent)
         progress.spent.header_bytes += header.SIZE * (comm.size - 1)
@@ -279,6 +286,15 @@ def divide(values: npt.NDArray[Any], by: int) -> None:
     """Divide in place, in the values' own precision."""
     with np.errstate(all="ignore"):  # NaN and infinity are the caller's to judge
         np.divide(values, values.dtype.type(by), out=values)
+
+
+def _refuse_promises(answers: Sequence[RankHeader], limits: Sequence[int], own: int) -> None:
+    """Refuse promises for which no batch has a use, before room is made for them."""
+    for rank, (answer, most) in enumerate(zip(answers, limits, strict=True)):
+        if rank != own and answer.promise > most:
+            raise DisagreementError(
+                f"rank {rank} promises {answer.promise} bytes, this rank expects at most {most}"
+            )
 
 
 def _expect(payload: Payload, length: int, rank: int) -> None:

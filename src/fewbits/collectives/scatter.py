@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from fewbits.collectives.correction import Correction
 from fewbits.collectives.one_hop import OneHop
 from fewbits.collectives.owned import by_owner, to_owners
-from fewbits.collectives.payload import Unit
+from fewbits.collectives.payload import Payload, Unit
 from fewbits.collectives.progress import RankProgress
 from fewbits.collectives.reduction import ReductionTask
 from fewbits.collectives.units import Batch, Summation
@@ -40,6 +40,11 @@ class Scatter(OneHop):
 
     def promised(self, batch: int, progress: RankProgress) -> Sequence[int]:
         return [0] * self.comm.size
+
+    @property
+    def coming(self) -> Sequence[Payload]:
+        """None."""
+        return ()
 
 
 def _shard(unit: Unit) -> int:

@@ -56,7 +56,7 @@ class Store:
             known = self._find(key := f"{side}/{place.name}")
             if known is not None:
                 part = pair.now[:, place.start : place.start + place.count]
-                _fits(part.shape, known, key)
+                _fits(part, known, key)
                 part[...] = known
             self._loaded.pop(key, None)
             self._pairs[key] = pair, place
@@ -81,10 +81,10 @@ class Store:
         }
 
     def check(self, arrays: Mapping[str, Array]) -> None:
-        """Refuse arrays whose sizes differ from those that they would replace."""
+        """Refuse arrays unlike those that they would replace."""
         for key in arrays.keys() & self._pairs.keys():
             pair, place = self._pairs[key]
-            _fits((len(pair.now), place.count), arrays[key], key)
+            _fits(pair.now[:, place.start : place.start + place.count], arrays[key], key)
 
     def load(self, arrays: Mapping[str, Array]) -> None:
         """Replace all memories; batches that are already bound see the new ones."""
@@ -115,8 +115,9 @@ class Store:
         return pair.now[:, place.start : place.start + place.count]
 
 
-def _fits(needed: tuple[int, ...], known: Array, key: str) -> None:
-    if needed != known.shape:
+def _fits(needed: Array, known: Array, key: str) -> None:
+    if needed.shape != known.shape or needed.dtype != known.dtype:
         raise DisagreementError(
-            f"the memory {key} has {known.shape}, this run needs {needed} rows and values"
+            f"the memory {key} has {known.shape} {known.dtype}, this run needs {needed.shape} rows "
+            f"and values of {needed.dtype}"
         )

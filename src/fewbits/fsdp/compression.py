@@ -1,6 +1,6 @@
 """Compression of a sharded model's gradients in one line."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
@@ -81,7 +81,7 @@ class ShardedCompression(AttachedToSteps):
         given = (described(name, own) for name, own in model.named_parameters())
         routing = replace(route(uplink, None, chosen, ModelParameters(given)), downlink=Identity())
         self._comm = TorchComm(self.groups[0].process_group, chosen.timeout)
-        self.session = Session(self._comm, routing, chosen, _parts(self.groups[0]))
+        self.session = Session(self._comm, routing, chosen, _parts(self.groups))
 
     def install(self) -> None:
         """Make FSDP call our collectives."""
@@ -163,9 +163,9 @@ def attach(
     return compression
 
 
-def _parts(group: ShardGroup) -> AdapterParts:
+def _parts(groups: Sequence[ShardGroup]) -> AdapterParts:
     """The parts of FSDP's sessions: no thread, and shards that belong to their ranks."""
-    replicas = getattr(group.its.mesh_info, "replicate_process_group", None)
+    replicas = getattr(groups[0].its.mesh_info, "replicate_process_group", None)
     replica = 0 if replicas is None else dist.get_rank(replicas)
     return AdapterParts(
         # Replicas of HSDP, who keep the same shard, must not round alike.
@@ -175,4 +175,7 @@ def _parts(group: ShardGroup) -> AdapterParts:
         place=lambda _: (dist.get_rank(), dist.get_world_size()),
         no_reshard="memories belong to the shards of the run that saved them: resume with as many "
         "ranks, or without the memories",
+        units=lambda routing, ranks: [
+            unit for group in groups for unit in group.shards(ranks).units(routing)
+        ],
     )

@@ -128,8 +128,8 @@ class ShardGroup:
             if parameter.sharded_param.grad is not None:
                 parameter.sharded_param.grad.zero_()
 
-    def layout(self, count: int, ranks: int) -> ShardLayout:
-        """The layout of a vector of `count` elements that FSDP wants to be reduced."""
+    def shards(self, ranks: int) -> ShardLayout:
+        """The layout of the gradients of all parameters that are not frozen."""
         parameters = tuple(
             ShardedParameter(
                 name,
@@ -140,7 +140,11 @@ class ShardGroup:
             for name, each in zip(self.names, self.its.fsdp_params, strict=True)
             if each.sharded_param.requires_grad
         )
-        layout = ShardLayout(parameters, ranks)
+        return ShardLayout(parameters, ranks)
+
+    def layout(self, count: int, ranks: int) -> ShardLayout:
+        """The layout of a vector of `count` elements that FSDP wants to be reduced."""
+        layout = self.shards(ranks)
         if layout.width * ranks != count:
             raise SpecError(
                 f"some of {', '.join(p.name for p in layout.parameters)} had no gradient: call "

@@ -89,7 +89,9 @@ class LocalSGD(Attached):
         model = standing.shapes_digest([*shapes, *buffers])
         overlap = " overlap" if self.overlap else ""
         return AdapterParts(
-            agreed=f"local-steps={self.local_steps} outer={self.outer}{overlap} model={model} ",
+            agreed={"vectors": model},
+            first_words=f"local-steps={self.local_steps} outer={self.outer}{overlap} "
+            f"model={model} ",
             arrays=standing.arrays,
             check=standing.check,
             take=standing.take,

@@ -10,7 +10,7 @@ from fewbits.errors import SpecError
 from fewbits.feedback import feedback as named_feedback
 from fewbits.localsgd.outer import Outer
 from fewbits.localsgd.outer import outer as named_outer
-from fewbits.session import MeanOptions, Options, option
+from fewbits.session import MeanOptions, Options, listed, option
 from fewbits.switch.job import SWITCH
 
 STATISTICS = ("*running_mean", "*running_var")
@@ -31,19 +31,30 @@ class RoundOptions(MeanOptions, total=False):
 class LocalOptions(Options):
     """The options of all adapters and those of rounds; `SpecError` for bad values."""
 
-    local_steps: int = option(MISSING, "so many steps of each rank's optimizer make a round.")
+    local_steps: int = option(
+        MISSING, "so many steps of each rank's optimizer make a round.", agreed=str
+    )
     outer: str | Outer = option(
         "sgd",
         "says what becomes of the mean change: `sgd` (at its lr of 1 the ranks' parameters are "
         "averaged) or `nesterov` (DiLoCo), with fields as in `nesterov:lr=0.5,momentum=0.9`.",
+        agreed=lambda outer: named_outer(outer).spec,
     )
     overlap: bool = option(
-        False, "exchange while the next round is computed; the outer step comes one round later."
+        False,
+        "exchange while the next round is computed; the outer step comes one round later.",
+        agreed=lambda overlap: str(bool(overlap)),
     )
     average_buffers: Sequence[str] = option(
-        STATISTICS, "buffers whose names match a pattern are averaged exactly."
+        STATISTICS,
+        "buffers whose names match a pattern are averaged exactly.",
+        agreed=listed,
     )
-    process_group: Any = option(None, "the ranks that train together, by default all.")
+    process_group: Any = option(
+        None,
+        "the ranks that train together, by default all.",
+        free="every process has its own object for the same group, and no group meets another",
+    )
 
     def __post_init__(self) -> None:
         Options.__post_init__(self)

@@ -1,5 +1,6 @@
 """The arrays of one precision that a rank keeps from round to round."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -58,8 +59,13 @@ class Rounds:
     def arrays(self, *, pending: bool) -> SavedState:
         return {key: tensor.numpy().copy() for key, tensor in self._saved(pending).items()}
 
-    def check(self, arrays: SavedState, *, pending: bool) -> None:
-        for key, own in self._saved(pending).items():
+    def check(self, arrays: SavedState, *, pending: bool, sick: bool) -> set[str]:
+        """Refuse arrays that do not fit or are not finite; returns the names of those needed.
+
+        A round that will be dropped may hold values that are not.
+        """
+        saved = self._saved(pending)
+        for key, own in saved.items():
             given = arrays.get(key)
             if (
                 given is None
@@ -71,6 +77,10 @@ class Rounds:
                     f"the state has {found} for {key}, this run needs {tuple(own.shape)} "
                     f"{self.vector.name}: it was saved with another outer step or other buffers"
                 )
+            dropped = sick and key.startswith(("origin", "pending"))
+            if not dropped and not np.isfinite(given).all():
+                raise DisagreementError(f"the state's {key} is not finite: that run had diverged")
+        return set(saved)
 
     def load(self, arrays: SavedState, *, pending: bool) -> None:
         for key, own in self._saved(pending).items():

@@ -44,14 +44,19 @@ class Standing:
             counts = saved.get("round")
             if counts is None or counts.shape != (4,) or counts.dtype != np.int64:
                 raise DisagreementError("this is no state of fewbits.localsgd")
-            _, in_round, pending, _ = counts.tolist()
+            taken, in_round, pending, sick = counts.tolist()
+            if not 0 <= in_round <= taken or not {pending, sick} <= {0, 1}:
+                raise DisagreementError(f"the state's counts of steps make no sense: {counts}")
             if reshard and (in_round or pending):
                 raise DisagreementError(
                     "the state was saved in the middle of a round, which belongs to its rank: call "
                     "sync() before saving if the number of ranks is to change"
                 )
+            known = {"round"}
             for own in self.rounds:
-                own.check(saved, pending=bool(pending))
+                known |= own.check(saved, pending=bool(pending), sick=bool(pending and sick))
+            if unknown := sorted(saved.keys() - known):
+                raise DisagreementError(f"the state has {unknown[0]}, which this run does not use")
 
     def take(self, saved: SavedState) -> None:
         self.taken, self.in_round, pending, sick = saved["round"].tolist()

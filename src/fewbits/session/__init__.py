@@ -13,6 +13,7 @@ from fewbits.session.options import (
     MeanOptions,
     Options,
     ScatterOptions,
+    listed,
     option,
     takes,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "ScatterOptions",
     "Session",
     "SessionComm",
+    "listed",
     "option",
     "resolved_policy",
     "route",

@@ -1,11 +1,14 @@
 """What an adapter hands to its session, which it does not override: ranks, and own parts."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from fewbits.collectives.comm import Comm, Pending
+from fewbits.collectives.payload import Unit
 from fewbits.core.vector import Vector
+from fewbits.errors import DisagreementError
+from fewbits.session.routing import Routing
 from fewbits.session.state import SavedState
 
 
@@ -37,25 +40,34 @@ def _nothing(*_: object) -> None:
     pass
 
 
+def _refuse_all(states: Sequence[SavedState], _: bool) -> None:
+    """Refuse the arrays of another adapter: this one has none."""
+    for name in (name for own in states for name in own):
+        raise DisagreementError(f"the state has {name!r}, which is of another adapter")
+
+
 @dataclass(frozen=True, slots=True)
 class AdapterParts:
     """An adapter's additions; by default there are none.
 
-    `agreed` begins the configuration that all ranks must have; `stream` names the random stream of
-    this rank's group, if several groups train together. Without `has_thread` jobs are done when
-    `submit` returns. `place` is the rank and the number of ranks whose states belong together;
-    `no_reshard` says why another number of ranks cannot load them.
+    All ranks must have the same `agreed`, beside the options; `first_words` is what states of
+    version 1 have instead. `stream` names the random stream of this rank's group, if several groups
+    train together. Without `has_thread` jobs are done when `submit` returns. `place` is the rank
+    and the number of ranks whose states belong together; `no_reshard` says why another number of
+    ranks cannot load them. `units` are those of the whole model, if not the routing's own.
 
     An adapter saves its own `arrays` by name. `check` raises `DisagreementError` for arrays that
     `take` could not take, and `settle` waits for exchanges that are under way.
     """
 
-    agreed: str = ""
+    agreed: Mapping[str, str] = field(default_factory=dict)
+    first_words: str = ""
     stream: tuple[int | str, ...] = ()
     has_thread: bool = True
     place: Callable[[SessionComm], tuple[int, int]] = _place
     no_reshard: str | None = None
+    units: Callable[[Routing, int], Sequence[Unit]] | None = None
     arrays: Callable[[], SavedState] = dict
-    check: Callable[[Sequence[SavedState], bool], None] = _nothing
+    check: Callable[[Sequence[SavedState], bool], None] = _refuse_all
     take: Callable[[SavedState], None] = _nothing
     settle: Callable[[], None] = _nothing

@@ -1,50 +1,44 @@
 """Checks that all ranks agree on a configuration, a state or a common action."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TypeVar
 
-from fewbits.collectives import header
+import numpy as np
+
+from fewbits.backend.buffers import Buffer
 from fewbits.collectives.header import Phase, RankHeader
 from fewbits.collectives.progress import RankProgress
 from fewbits.collectives.reduction import agree
+from fewbits.errors import DisagreementError
 from fewbits.session.adapter import SessionComm
-from fewbits.session.choosing import Chooser
-from fewbits.session.options import Options
-from fewbits.switch.job import Switching
+from fewbits.session.configuration import RankConfiguration
 
 Found = TypeVar("Found")
+_TEXT = 4096  # bytes of a configuration, of every rank: nobody need believe a length
+_SHOWN = 80  # letters of a value
 
 
 @dataclass(frozen=True, slots=True)
 class RankAgreement:
-    """Asks the other ranks of a session; `adapter` is the adapter's part of the configuration."""
+    """Asks the other ranks of a session."""
 
     comm: SessionComm
     progress: RankProgress
-    chooser: Chooser
-    options: Options
-    switching: Switching | None
-    adapter: str
-
-    def configuration(self) -> str:
-        """The configuration as text. Headers and states hold its hash, so its words stay."""
-        uplink, downlink = self.chooser.agreed
-        routing, options = self.chooser.saved.routing, self.options
-        given = "\n".join(parameter.name for parameter in routing.model.given)
-        return (
-            f"{self.adapter}worker={uplink} master={downlink} scheme={options.collective} "
-            f"feedback={routing.feedback} {self.switching or ''}"
-            f"seed={options.seed} nonfinite={options.nonfinite} "
-            f"names={blake2b(given.encode(), digest_size=4).hexdigest()}"
-        )
+    configuration: RankConfiguration
 
     def on_configuration(self) -> None:
-        """Raise unless all ranks have the same configuration."""
-        text = self.configuration()
-        own = RankHeader(Phase.CONFIGURE, self.progress.step, 0, _digest(text), text=text)
-        header.exchange(self.comm, [own] * self.comm.size)
+        """Raise unless all ranks have the same configuration; the error names what differs."""
+        step = self.progress.step
+        _, own = self.on_step(lambda: (step, self.configuration.agreed()))
+        texts = _exchanged(self.comm, _packed(own))
+        if len(set(texts)) > 1:
+            defaults = self.configuration.options.agreed(defaults=True)
+            found = [defaults | _unpacked(text) for text in texts]
+            raise DisagreementError(
+                f"ranks do not run the same: {_differences(found, self.comm.rank)}"
+            )
 
     def on_deed(self, text: str) -> None:
         """Raise unless all ranks are about to do the same."""
@@ -75,3 +69,43 @@ class RankAgreement:
 
 def _digest(text: str) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def _packed(pairs: Mapping[str, str]) -> bytes:
+    """A digest of everything, and as much of it as there is room for."""
+    text = "".join(f"\n{name}={value}" for name, value in pairs.items())
+    return f"{_digest(text):016x}{text}".encode()[:_TEXT].ljust(_TEXT, b"\0")
+
+
+def _unpacked(content: bytes) -> dict[str, str]:
+    lines = content.rstrip(b"\0").decode(errors="replace").split("\n")[1:]
+    return {name: value for name, _, value in (line.partition("=") for line in lines)}
+
+
+def _exchanged(comm: SessionComm, own: bytes) -> list[bytes]:
+    received = [Buffer.zeros(_TEXT) for _ in range(comm.size)]
+    received[comm.rank] = content = Buffer.of(np.frombuffer(bytearray(own), np.uint8))
+    if comm.size > 1:
+        comm.start(([content] * comm.size, received)).wait()
+    return [each.tobytes() for each in received]
+
+
+def _differences(found: Sequence[Mapping[str, str]], rank: int) -> str:
+    """`name: value here, another on rank 1`, for each name."""
+    told = []
+    for name in dict.fromkeys(name for each in found for name in each):
+        mine = found[rank].get(name, "nothing")
+        others: dict[str, list[str]] = {}
+        for number, each in enumerate(found):
+            if (theirs := each.get(name, "nothing")) != mine:
+                others.setdefault(theirs, []).append(str(number))
+        there = [f"{_shown(theirs)} on rank {', '.join(who)}" for theirs, who in others.items()]
+        if there:
+            told.append(f"{_shown(name)}: {_shown(mine)} here, {', '.join(there)}")
+    return "; ".join(told) or "their configurations differ where they are too long to be shown"
+
+
+def _shown(text: str) -> str:
+    """Text of another rank that fits into a line."""
+    short = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return "".join(letter if letter.isprintable() else "?" for letter in short)

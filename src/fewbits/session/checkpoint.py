@@ -4,11 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fewbits.errors import SpecError
+from fewbits.errors import DisagreementError, SpecError
 from fewbits.session import state
 from fewbits.session.adapter import AdapterParts
 from fewbits.session.agreement import RankAgreement
-from fewbits.session.state import SavedState, StateOrigin
+from fewbits.session.memories import MemoryShapes
+from fewbits.session.state import RankState, SavedState, StateOrigin
 
 OWN = "own/"
 """How names of arrays begin that an adapter saves beside the memories."""
@@ -20,7 +21,8 @@ class Checkpoint:
     def __init__(
         self, agreement: RankAgreement, adapter: AdapterParts, start: Callable[[], None]
     ) -> None:
-        self._agreement, self._chooser = agreement, agreement.chooser
+        self._agreement, self._configuration = agreement, agreement.configuration
+        self._chooser = agreement.configuration.chooser
         self._adapter, self._start = adapter, start
 
     def state_dict(self) -> SavedState:
@@ -28,7 +30,9 @@ class Checkpoint:
         feedback = self._chooser.saved.feedback
         memories = feedback.store.arrays() if feedback else {}
         own = {f"{OWN}{name}": array for name, array in self._adapter.arrays().items()}
-        return state.pack(self.origin(), self._agreement.progress.step, memories | own)
+        comm, step = self._agreement.comm, self._agreement.progress.step
+        absent = self._shapes().needed(comm.rank, comm.size).keys() - memories.keys()
+        return state.pack(self.origin(), step, memories | own, absent)
 
     def load_state_dict(
         self, saved: SavedState | Sequence[SavedState], *, reshard: bool = False
@@ -47,9 +51,9 @@ class Checkpoint:
         if (feedback := self._chooser.reducer.feedback) is not None:
             feedback.store.scale(factor)
 
-    def origin(self) -> StateOrigin:
-        """The rank and the run that save or load a state."""
-        routing, text = self._chooser.saved.routing, self._agreement.configuration()
+    def origin(self, version: int = state.VERSIONS[-1]) -> StateOrigin:
+        """The rank and the run that save or load a state, in the words of a version."""
+        routing, text = self._chooser.saved.routing, self._configuration.of_state(version)
         trained = routing.model.trained()
         rank, ranks = self._adapter.place(self._agreement.comm)
         return StateOrigin(
@@ -77,17 +81,39 @@ class Checkpoint:
         """The step; this rank's memories and the adapter's own arrays."""
         if reshard and self._adapter.no_reshard is not None:
             raise SpecError(self._adapter.no_reshard)
-        origin = self.origin()
-        step, states = state.unpack(saved, origin, reshard)
-        memories, own = zip(*(_divided(arrays) for arrays in states), strict=True)
+        step, states = state.unpack(saved, self.origin, reshard)
+        memories, own = zip(*(_divided(each.arrays) for each in states), strict=True)
         self._adapter.check(own, reshard)
+        for each, its in zip(states, memories, strict=True):
+            self._check(each, its, reshard)
         feedback = self._chooser.saved.feedback
         if feedback is None:
             return step, ({}, own[0])
-        mine = feedback.method.shared_out(memories, origin.ranks) if reshard else memories[0]
+        ranks = self._agreement.comm.size
+        mine = feedback.method.shared_out(memories, ranks) if reshard else memories[0]
         feedback.store.check(mine)
-        state.refuse_useless(mine, self._chooser.saved.routing.exact_names())
         return step, (mine, own[0])
+
+    def _check(self, saved: RankState, memories: SavedState, reshard: bool) -> None:
+        """Refuse memories that are wrong, useless here, or not all that the rank had."""
+        routing, comm, shapes = self._chooser.saved.routing, self._agreement.comm, self._shapes()
+        if routing.feedback is None and memories:
+            raise DisagreementError("the state has memories, and this run has no feedback")
+        if routing.feedback is not None and not routing.feedback.has_momentum:
+            state.refuse_useless(memories, routing.exact_names())
+        # Shards of FSDP's replicas are numbered within their group, and states among all ranks.
+        place = (saved.rank, saved.ranks) if reshard else (comm.rank, comm.size)
+        needed = set(shapes.needed(*place)) if saved.is_alike else set()
+        if saved.absent is not None:
+            needed -= saved.absent
+        else:  # version 1 does not tell which tensors were never reduced
+            there = set(map(state.parameter_of, memories))
+            needed = {key for key in needed if state.parameter_of(key) in there}
+        state.refuse_wrong(memories, shapes.possible(place[1]), needed)
+
+    def _shapes(self) -> MemoryShapes:
+        routing, options = self._chooser.saved.routing, self._configuration.options
+        return MemoryShapes(routing, options.collective, self._adapter.units)
 
 
 def _divided(arrays: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

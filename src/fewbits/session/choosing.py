@@ -24,6 +24,7 @@ class Chooser:
 
     decision: Decision | None = None  # the last one, if decisions are made
     trying: str | None = None  # the candidate of this step, until there is a decision
+    candidates: Sequence[str] = ()  # names of those among which it chooses, in their order
 
     def __init__(self, reducer: Reducer) -> None:
         self.reducer = self.saved = reducer
@@ -46,7 +47,8 @@ class AutoChooser(Chooser):
 
     def __init__(self, candidates: Mapping[str, Reducer]) -> None:
         super().__init__(candidates[UNCOMPRESSED])
-        self.reducers, self.agreed = list(candidates.values()), (AUTO, AUTO)
+        self.reducers, self.candidates = list(candidates.values()), list(candidates)
+        self.agreed = AUTO, AUTO
         self._auto, self.trying = Auto(candidates), UNCOMPRESSED
         self._before = (0.0, 0.0, 0)
         self._largest: JobValues | None = None  # small batches say little of speed

@@ -52,9 +52,41 @@ class GradientOptions(MeanOptions, total=False):
     allow_bias: bool
 
 
-def option(default: Any, help: str) -> Any:
-    """A field of options, with the text that `help()` shows."""
-    return field(default=default, metadata={"help": help})
+def routed(_: object) -> str:
+    """Of an option that the routing has taken in: the configuration asks the routing for it."""
+    raise AssertionError("the routing describes this option")
+
+
+def option(
+    default: Any,
+    help: str,
+    *,
+    agreed: Callable[[Any], str | Mapping[str, str]] | None = None,
+    free: str = "",
+) -> Any:
+    """A field of options, with the text that `help()` shows.
+
+    Ranks agree on what `agreed` makes of its value, or `free` says why they need not.
+    """
+    return field(default=default, metadata={"help": help, "agreed": agreed, "free": free})
+
+
+def listed(values: Sequence[object]) -> str:
+    return ", ".join(map(str, values))
+
+
+def _open_fields(given: Sequence[str] | Aggregators) -> dict[str, str]:
+    """The text of each field of aggregators; of one that may be secret, whether it is set."""
+    own = given if isinstance(given, Aggregators) else Aggregators(tuple(given))
+    found = {}
+    for each in fields(own):
+        value = getattr(own, each.name)
+        if isinstance(value, tuple):
+            value = listed(value)
+        elif not isinstance(value, int | float) or not each.repr:
+            value = "yes" if value else "no"
+        found[each.name] = str(value)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,33 +98,48 @@ class Options:
         "gives both directions a memory, without which biased operators do not converge: `ef14` "
         "adds the error to the next gradient, `ef21`, `diana` and `ef-bv` send changes of the "
         "gradient.",
+        agreed=routed,
     )
     policy: Policy | Mapping[str, str | Operator] | None = option(
         None,
         'says which tensors are compressed: patterns of names, `{"head.*": "exact"}`, or a '
         "function of name and shape; by default one-dimensional and small tensors go exact.",
+        agreed=routed,
     )
     nonfinite: NonFinite = option(
         "propagate",
         "`propagate` NaN and infinity, `skip` the step on all ranks (gradients are zeroed and "
         "`skipped` is True), or `raise` on all ranks; memories never take them up.",
+        agreed=str,
     )
-    seed: int = option(0, "the seed of all rounding; the same on all ranks.")
+    seed: int = option(0, "the seed of all rounding; the same on all ranks.", agreed=str)
     timeout: float = option(
-        60.0, "if a rank does not answer for this many seconds, all others raise `PeerError`."
+        60.0,
+        "if a rank does not answer for this many seconds, all others raise `PeerError`.",
+        free="it changes no message, only how long this rank waits for one",
     )
-    threads: int = option(1, "threads of the codec; results do not depend on their number.")
+    threads: int = option(
+        1,
+        "threads of the codec; results do not depend on their number.",
+        free="every number of threads gives the same bytes",
+    )
     collective: str = option(
         "sharded",
         "`sharded` (every rank averages a share), `star` (rank 0 averages all), `gather` (every "
         "rank averages all) or, in DDP, `switch` (`aggregators` sum).",
+        agreed=str,
     )
     aggregators: Sequence[str] | Aggregators = option(
         (),
         "addresses of programs `fewbits switch`, which add integers only; for the collective "
         "`switch`.",
+        agreed=_open_fields,
     )
-    allow_bias: bool = option(False, "lets `auto` choose `tiny`, which is biased and has feedback.")
+    allow_bias: bool = option(
+        False,
+        "lets `auto` choose `tiny`, which is biased and has feedback.",
+        agreed=lambda allowed: str(bool(allowed)),
+    )
 
     def __post_init__(self) -> None:
         if self.collective not in (*COLLECTIVES, REDUCE_SCATTER):
@@ -111,6 +158,23 @@ class Options:
         if given.get("collective") == REDUCE_SCATTER:
             raise SpecError(f"{REDUCE_SCATTER} is what fewbits.fsdp does: leave collective out")
         return cls(**given)
+
+    def agreed(self, *, defaults: bool = False) -> dict[str, str]:
+        """The text of each option on which ranks must agree, or with `defaults` of its default.
+
+        An option that the routing describes is not among them.
+        """
+        found: dict[str, str] = {}
+        for each in fields(self):
+            told, value = each.metadata["agreed"], each.default
+            if told in (None, routed) or (defaults and value is MISSING):
+                continue
+            text = told(value if defaults else getattr(self, each.name))
+            if isinstance(text, str):
+                found[each.name] = text
+            else:
+                found |= {f"{each.name}.{name}": part for name, part in text.items()}
+        return found
 
 
 def takes(names: type, declared: type[Options] = Options) -> Callable[[_F], _F]:

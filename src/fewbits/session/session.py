@@ -13,6 +13,7 @@ from fewbits.session.agreement import RankAgreement
 from fewbits.session.auto import UNCOMPRESSED
 from fewbits.session.checkpoint import Checkpoint
 from fewbits.session.choosing import AutoChooser, Chooser
+from fewbits.session.configuration import RankConfiguration
 from fewbits.session.jobs import Job, Outcome
 from fewbits.session.options import REDUCE_SCATTER, Options
 from fewbits.session.pipeline import GRACE, Background, Pipeline, Watch
@@ -45,9 +46,8 @@ class Session:
         self.progress = RankProgress(options.nonfinite)
         switching = Switching.of(options.collective, options.aggregators)
         self._chooser = _chooser(routing, self.progress, options, adapter.stream, switching)
-        self._agreement = RankAgreement(
-            comm, self.progress, self._chooser, options, switching, adapter.agreed
-        )
+        configuration = RankConfiguration(self._chooser, options, adapter)
+        self._agreement = RankAgreement(comm, self.progress, configuration)
         self._has_thread = adapter.has_thread
         self.accounting = Accounting(self.progress, self._chooser, options.collective)
         self.checkpoint = Checkpoint(self._agreement, adapter, self.start)

@@ -6,7 +6,7 @@ rank.
 
 import json
 import os
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -17,10 +17,17 @@ import numpy.typing as npt
 
 from fewbits.backend import crc32c
 from fewbits.errors import DisagreementError, MissingExtraError
+from fewbits.session.memories import ShapesByKey
 
 SavedState = Mapping[str, npt.NDArray[Any]]
 _ABOUT = "fewbits"
-_VERSION = 1
+VERSIONS = (1, 2)  # of the words in which a state tells of its run; the last one is written
+_MOST_STEPS = 2**63
+_FIELDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("version", "step", "rank", "ranks"), (int,)),
+    **dict.fromkeys(("model", "plan", "configuration"), (str,)),
+    "feedback": (str, type(None)),
+}
 _DIGESTS = {
     "model": "parameters have other names or shapes",
     "plan": "some parameters have other operators",
@@ -48,19 +55,38 @@ def digest(lines: Iterable[str]) -> str:
     return blake2b("\n".join(lines).encode(), digest_size=16).hexdigest()
 
 
-def pack(origin: StateOrigin, step: int, arrays: Mapping[str, npt.NDArray[Any]]) -> SavedState:
+@dataclass(frozen=True, slots=True)
+class RankState:
+    """What a rank has saved; `absent` are memories that it did not have yet, if it says so.
+
+    `is_alike` means that the run that saved it was configured like this one.
+    """
+
+    rank: int
+    ranks: int
+    absent: frozenset[str] | None
+    is_alike: bool
+    arrays: dict[str, npt.NDArray[Any]]
+
+
+def pack(
+    origin: StateOrigin, step: int, arrays: SavedState, absent: Iterable[str] = ()
+) -> SavedState:
     """The state of a rank."""
-    about = {"version": _VERSION, "step": step, **asdict(origin)}
+    about = {"version": VERSIONS[-1], "step": step, **asdict(origin), "absent": sorted(absent)}
     text = json.dumps(about | {"crc": _checksum(about, arrays)}).encode()
     return {_ABOUT: np.frombuffer(text, np.uint8).copy(), **arrays}
 
 
 def unpack(
-    saved: SavedState | Sequence[SavedState], origin: StateOrigin, reshard: bool
-) -> tuple[int, list[dict[str, npt.NDArray[Any]]]]:
-    """The step, and the memories of every rank whose state was given.
+    saved: SavedState | Sequence[SavedState],
+    origins: Callable[[int], StateOrigin],
+    reshard: bool,
+) -> tuple[int, list[RankState]]:
+    """The step, and what every rank has saved whose state was given.
 
-    `DisagreementError` if the states belong elsewhere.
+    `origins` tells of this rank in the words of a version. `DisagreementError` if the states belong
+    elsewhere.
     """
     if not isinstance(saved, Mapping | Sequence):
         raise DisagreementError(f"a state is what state_dict() gave, got {type(saved).__name__}")
@@ -69,6 +95,7 @@ def unpack(
         raise DisagreementError("there is no state to load")
     abouts = [_about(state) for state in states]
     first = abouts[0]
+    origin = origins(first["version"])
     if reshard:
         _check_all(abouts)
         same: tuple[str, ...] = ("feedback", "model")
@@ -83,18 +110,50 @@ def unpack(
         if first[what] != getattr(origin, what):
             own = f"{first[what]!r}, here {getattr(origin, what)!r}"
             raise DisagreementError(f"the state is of another {what}: {_DIGESTS.get(what, own)}")
-    return first["step"], [_arrays(state) for state in states]
+    return first["step"], [
+        RankState(
+            about["rank"],
+            about["ranks"],
+            None if about["version"] == 1 else frozenset(about["absent"]),
+            about["plan"] == origins(about["version"]).plan,
+            _arrays(state),
+        )
+        for about, state in zip(abouts, states, strict=True)
+    ]
+
+
+def refuse_wrong(memories: SavedState, possible: ShapesByKey, needed: Iterable[str]) -> None:
+    """Refuse memories that are not finite, of other shapes than is `possible`, or not all `needed`.
+
+    Nothing is said to be possible for a model whose parameters are not known yet.
+    """
+    for key, array in memories.items():
+        if array.dtype not in (np.float32, np.float64) or not np.isfinite(array).all():
+            raise DisagreementError(f"the memory {key} is not of finite float32 or float64")
+        if possible and key not in possible:
+            raise DisagreementError(
+                f"the state has a memory {key}, of which this run knows nothing"
+            )
+        shape = possible.get(key, array.shape)
+        if array.ndim != 2 or array.shape != shape:
+            raise DisagreementError(f"the memory {key} has {array.shape}, this run needs {shape}")
+    if missing := sorted(set(needed) - memories.keys()):
+        raise DisagreementError(f"the state lacks {len(missing)} memories, {missing[0]} among them")
 
 
 def refuse_useless(memories: SavedState, exact: Container[str]) -> None:
     """Refuse memories of parameters that travel exactly here, which would be lost silently."""
-    lost = sorted({key.partition("/")[2].rpartition("/")[0] for key in memories})
-    lost = [name for name in lost if name in exact]
+    lost = sorted(name for name in set(map(parameter_of, memories)) if name in exact)
     if lost:
         raise DisagreementError(
             f"the state has memories of {', '.join(lost)}, which go exact here: use the policy "
             "of the run that saved them"
         )
+
+
+def parameter_of(key: str) -> str:
+    """The parameter whose memory has this key."""
+    return key.partition("/")[2].rpartition("/")[0]
 
 
 def write(folder: str | Path, state: SavedState) -> None:
@@ -152,14 +211,31 @@ def _safetensors() -> Any:
 def _about(state: SavedState) -> dict[str, Any]:
     try:
         about: dict[str, Any] = json.loads(np.asarray(state[_ABOUT], np.uint8).tobytes())
-        known = about["version"] == _VERSION
-    except (KeyError, TypeError, ValueError) as error:
+        version = about["version"]
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise DisagreementError(f"this is no state of compression: {error}") from error
-    if not known:
-        raise DisagreementError(f"the state has version {about['version']}: upgrade fewbits")
+    if version not in VERSIONS:
+        raise DisagreementError(f"the state has version {version}: upgrade fewbits")
     if about.pop("crc", None) != _checksum(about, _arrays(state)):
         raise DisagreementError("the state was damaged: checksums differ")
+    _refuse_nonsense(about)
     return about
+
+
+def _refuse_nonsense(about: Mapping[str, Any]) -> None:
+    """Refuse a record whose checksum is right and whose content is not."""
+    known = _FIELDS if about["version"] == 1 else _FIELDS | {"absent": (list,)}
+    wrong = sorted(known.keys() ^ about.keys())
+    wrong = wrong or [name for name in known if type(about[name]) not in known[name]]
+    if not wrong and not 0 <= about["step"] < _MOST_STEPS:
+        wrong = ["step"]
+    elif not wrong and not 0 <= about["rank"] < about["ranks"]:
+        wrong = ["rank"]
+    elif not wrong and not all(type(key) is str for key in about.get("absent", ())):
+        wrong = ["absent"]
+    if wrong:
+        told = str(about.get(wrong[0], "nothing"))[:40]
+        raise DisagreementError(f"the state makes no sense: it has {told!r} for {wrong[0]}")
 
 
 def _checksum(about: Mapping[str, Any], arrays: SavedState) -> int:
@@ -176,7 +252,11 @@ def _bytes(text: bytes) -> npt.NDArray[np.uint8]:
 
 
 def _arrays(state: SavedState) -> dict[str, npt.NDArray[Any]]:
-    return {key: np.asarray(array) for key, array in state.items() if key != _ABOUT}
+    arrays = {key: np.asarray(array) for key, array in state.items() if key != _ABOUT}
+    for key, array in arrays.items():
+        if not isinstance(key, str) or array.dtype.kind not in "biuf":
+            raise DisagreementError(f"the state has {key!r} of {array.dtype}, which are no numbers")
+    return arrays
 
 
 def _check_all(abouts: Sequence[Mapping[str, Any]]) -> None:

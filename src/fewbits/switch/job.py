@@ -106,6 +106,3 @@ class Switching:
         if self._worker is not None:
             self._worker.close()
         self._worker = None
-
-    def __str__(self) -> str:
-        return f"top={self.chosen.top} chunk={self.chosen.chunk} "

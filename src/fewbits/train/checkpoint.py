@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def read_optimizer(path: Path, optimizer: Optimizer) -> None:
         raise SpecError(f"{path} is not an optimizer's checkpoint: {error}") from error
     if not right:
         raise SpecError(f"{path} was damaged: checksums differ")
-    _to_optimizer(tensors, optimizer)
+    _to_optimizer(_fitting(tensors, optimizer), optimizer)
 
 
 def _write(path: Path, tensors: dict[str, Tensor]) -> None:
@@ -111,14 +112,43 @@ def restore(
         raise SpecError("the checkpoint was not written by fewbits train")
     if int(tensors.pop(_CHECKSUM)) != _checksum(tensors):
         raise SpecError("the checkpoint was damaged: checksums differ")
-    about = json.loads(_to_text(tensors[_ABOUT]))
+    try:
+        about: dict[str, Any] = dict(json.loads(_to_text(tensors[_ABOUT])))
+        history = History.from_json(_to_text(tensors[_HISTORY]))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise SpecError(f"the checkpoint was not written by fewbits train: {error}") from error
     for name, value in common.items():
         if about.get(name) != value:
             raise SpecError(f"the checkpoint has {name} {about.get(name)}, this run {value}")
-    net.load_state_dict(_under("model.", tensors))
+    model = _under("model.", tensors)
+    _refuse_others(model, net.state_dict(), "the model")
+    _refuse_others({_RANDOM: tensors[_RANDOM]}, {_RANDOM: torch.get_rng_state()}, "the program")
+    _fitting(tensors, optimizer)
+    net.load_state_dict(model)  # nothing is loaded before all of it has been checked
     _to_optimizer(tensors, optimizer)
     torch.set_rng_state(tensors[_RANDOM])
-    return History.from_json(_to_text(tensors[_HISTORY]))
+    return history
+
+
+def _refuse_others(found: Mapping[str, Tensor], own: Mapping[str, Tensor], whose: str) -> None:
+    """Refuse tensors of other names, shapes or types."""
+    kinds = [{name: (one.shape, one.dtype) for name, one in all.items()} for all in (found, own)]
+    for name in kinds[0].keys() | kinds[1].keys():
+        if kinds[0].get(name) != kinds[1].get(name):
+            there = kinds[0].get(name, "nothing")
+            raise SpecError(f"the checkpoint has {there} for {name}, {whose} {kinds[1].get(name)}")
+
+
+def _fitting(tensors: dict[str, Tensor], optimizer: Optimizer) -> dict[str, Tensor]:
+    """The tensors; `SpecError` unless those of the optimizer are numbers or like its parameters."""
+    shapes = [own.shape for group in optimizer.param_groups for own in group["params"]]
+    places = {f"optimizer.{index}": {shape, torch.Size()} for index, shape in enumerate(shapes)}
+    for name, tensor in tensors.items():
+        if not name.startswith("optimizer."):
+            continue
+        if tensor.shape not in places.get(name.rpartition(".")[0], ()):
+            raise SpecError(f"the checkpoint has {tuple(tensor.shape)} for {name}: another model's")
+    return tensors
 
 
 def _checksum(tensors: dict[str, Tensor]) -> int:

@@ -54,11 +54,6 @@ def test_every_flipped_bit_of_a_header_is_noticed() -> None:
     assert RankHeader.decode(data, 3) == FULL
 
 
-def test_an_absurd_promise_is_refused() -> None:
-    with pytest.raises(DisagreementError, match="rank 1 promises"):
-        RankHeader.decode(replace(FULL, promise=2**41).encode(), 1)
-
-
 FINE = RankHeader(Phase.FIRST_HOP, 4, 1, 77, text="here")
 
 

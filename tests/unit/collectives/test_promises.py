@@ -1,16 +1,21 @@
 """Payloads that travel with their headers, and what happens when something else comes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
+from fewbits.backend.buffers import Buffer
+from fewbits.collectives import promises
 from fewbits.collectives.comm import LocalComm, Mail, Pending
+from fewbits.collectives.header import SIZE, Phase, RankHeader
 from fewbits.collectives.payload import Payload, Unit
 from fewbits.collectives.promises import Promises
 from fewbits.collectives.reduction import ReductionTask, commit, give_up
-from fewbits.errors import PeerError
+from fewbits.collectives.scatter import Scatter
+from fewbits.errors import DisagreementError, PeerError
 from fewbits.reference.formats import FLOAT32
 from fewbits.registry import operator
 from fewbits.rng import Rng
@@ -127,3 +132,91 @@ def test_a_fault_where_a_payload_was_promised_is_told_to_all(collective: str) ->
     for rank in together(3, work):
         assert type(rank.error) is (KeyError if rank.comm.rank == 1 else PeerError)
         assert "gone" in str(rank.error)
+
+
+class Boastful(LocalComm):
+    """Promises rank 0 what it likes in headers of one phase; it keeps no promise."""
+
+    def __init__(self, comm: LocalComm, phase: Phase, promise: Callable[[int], int]) -> None:
+        super().__init__(comm.rank, comm._mailboxes, comm.timeout)
+        self._phase, self._promise = phase, promise
+
+    def start(self, *mail: Mail, lane: int = 0) -> Pending:
+        (outgoing, incoming), *rest = mail
+        if outgoing[0] is not None and outgoing[0].size == SIZE and lane == 0:
+            header = RankHeader.decode(outgoing[0], self.rank)
+            if header.phase is self._phase:
+                boast = replace(header, promise=self._promise(header.promise))
+                outgoing = [boast.encode(), *outgoing[1:]]
+        return super().start((outgoing, incoming), *rest, lane=lane)
+
+
+def boasted(
+    monkeypatch: pytest.MonkeyPatch, make: Callable, phase: Phase, promise: Callable[[int], int]
+) -> tuple[Rank, int]:
+    """Rank 0 beside one that boasts, and the most bytes that were made room for."""
+    largest = [0]
+
+    class Watched(Buffer):
+        """Notes sizes."""
+
+        @classmethod
+        def zeros(cls, size: int) -> Buffer:
+            largest[0] = max(largest[0], size)
+            assert size < 2**30, "room for a promise that nobody can need"
+            return Buffer.zeros(size)
+
+    monkeypatch.setattr(promises, "Buffer", Watched)
+
+    def work(rank: Rank) -> None:
+        if rank.comm.rank == 1:
+            rank.comm = Boastful(rank.comm, phase, promise)
+        own = make(ReductionTask(batch(LONG), FLOAT32, rank.comm))
+        try:
+            for _ in range(3):
+                own.run(gradient(rank.comm.rank, LONG), RNG, rank.progress)
+                commit(rank.comm, rank.progress)
+        finally:
+            for lane in rank.comm._mailboxes[1][0] if rank.comm.rank == 0 else ():
+                lane.put(b"")  # so that the other one does not wait
+
+    return together(2, work)[0], largest[0]
+
+
+def sharded_to_owners(task: ReductionTask) -> Scatter:
+    units = [replace(unit, shard=number % 2) for number, unit in enumerate(task.units)]
+    return Scatter(replace(task, units=units))
+
+
+PHASES = [
+    *((name, phase) for name in ("sharded", "star") for phase in (1, 2, 3)),
+    *((name, phase) for name in ("gather", "scatter") for phase in (1, 3)),
+]
+
+
+@pytest.mark.parametrize("promise", [2**40, 2**63, 9 * LONG])
+@pytest.mark.parametrize(("collective", "phase"), PHASES)
+def test_a_promise_beyond_what_the_batch_can_need_is_refused_before_there_is_room_for_it(
+    monkeypatch: pytest.MonkeyPatch, collective: str, phase: int, promise: int
+) -> None:
+    make = COLLECTIVES.get(collective, sharded_to_owners)
+    rank, room = boasted(monkeypatch, make, Phase(phase), lambda _: promise)
+    assert type(rank.error) is DisagreementError
+    assert f"rank 1 promises {promise} bytes, this rank expects at most" in str(rank.error)
+    assert room < promise
+
+
+@EVERY
+def test_one_byte_more_than_the_largest_payload_is_too_much(
+    monkeypatch: pytest.MonkeyPatch, collective: str
+) -> None:
+    """Sizes of `natural` are fixed, so every honest promise is the largest that may be."""
+    rank, _ = boasted(
+        monkeypatch, COLLECTIVES[collective], Phase.FIRST_HOP, lambda honest: honest + (honest > 0)
+    )
+    if collective == "star":  # rank 1 owns nothing and never promises
+        assert rank.error is None
+    else:
+        assert type(rank.error) is DisagreementError
+    rank, _ = boasted(monkeypatch, COLLECTIVES[collective], Phase.FIRST_HOP, lambda honest: honest)
+    assert rank.error is None

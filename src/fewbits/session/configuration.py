@@ -1,0 +1,83 @@
+"""What all ranks of a session must have in common, by name, and what a state remembers of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from fewbits.operators.identity import Identity
+from fewbits.session.adapter import AdapterParts
+from fewbits.session.choosing import Chooser
+from fewbits.session.options import Options, listed
+from fewbits.switch.job import SWITCH
+from fewbits.theory.cost import PIECE
+
+_OF_THE_MACHINES = {"unit", "piece", "policy", "allow_bias", "candidates"}
+_OF_THE_MACHINES |= {"aggregators.addresses", "aggregators.key"}
+"""What a resumed run may have otherwise, or what a state checks apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankConfiguration:
+    """The configuration of one rank."""
+
+    chooser: Chooser
+    options: Options
+    adapter: AdapterParts
+
+    def agreed(self) -> dict[str, str]:
+        """Everything that ranks must agree on; options at their default are left out.
+
+        So ranks whose versions differ in an option that nobody uses still agree.
+        """
+        chooser, routing = self.chooser, self.chooser.saved.routing
+        defaults = self.options.agreed(defaults=True)
+        options = self.options.agreed().items()
+        given = [f"{each.name} {each.shape} {each.is_trained}" for each in routing.model.given]
+        return {
+            "uplink": chooser.agreed[0],
+            "downlink": chooser.agreed[1],
+            "candidates": listed(chooser.candidates),
+            "feedback": str(routing.feedback),
+            "policy": self._choices(),
+            **{name: text for name, text in options if defaults.get(name) != text},
+            "unit": str(routing.unit),
+            "piece": str(PIECE),
+            "model": f"{len(given)} tensors, {short_digest(given)}",
+            **self.adapter.agreed,
+        }
+
+    def of_state(self, version: int) -> str:
+        """What a state of this version says of the run to which it belongs."""
+        if version == 1:
+            return self._first_words()
+        kept = {name: text for name, text in self.agreed().items() if name not in _OF_THE_MACHINES}
+        return " ".join(f"{name}={text}" for name, text in kept.items())
+
+    def _choices(self) -> str:
+        """What the policy has decided, of which only the decisions can be compared."""
+        trained = self.chooser.saved.routing.model.trained()
+        lines = [
+            f"{each.name} {' '.join(own.spec for own in reducer.routing.operators(each))}"
+            for reducer in self.chooser.reducers
+            for each in trained
+        ]
+        last = self.chooser.reducers[-1].routing
+        exact = sum(last.operators(each)[0] == Identity() for each in trained)
+        return f"{exact} of {len(trained)} tensors exact, {short_digest(lines)}"
+
+    def _first_words(self) -> str:
+        """The configuration as version 1 had it; its states hold this text and its digest."""
+        uplink, downlink = self.chooser.agreed
+        routing, options, told = self.chooser.saved.routing, self.options, self.options.agreed()
+        switch = f"top={told['aggregators.top']} chunk={told['aggregators.chunk']} "
+        return (
+            f"{self.adapter.first_words}worker={uplink} master={downlink} "
+            f"scheme={options.collective} feedback={routing.feedback} "
+            f"{switch if options.collective == SWITCH else ''}"
+            f"seed={options.seed} nonfinite={options.nonfinite} "
+            f"names={short_digest([parameter.name for parameter in routing.model.given])}"
+        )
+
+
+def short_digest(lines: Sequence[str]) -> str:
+    return blake2b("\n".join(lines).encode(), digest_size=4).hexdigest()
