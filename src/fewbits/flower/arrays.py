@@ -15,7 +15,7 @@ from flwr.app import Array
 
 from fewbits import codec
 from fewbits.core.operator import Operator
-from fewbits.errors import DecodeError, VersionError
+from fewbits.errors import DecodeError, FewbitsError, VersionError
 from fewbits.reference.formats import FLOAT32
 
 Values = npt.NDArray[Any]
@@ -54,7 +54,8 @@ def values(array: Array) -> Values:
         raise DecodeError(f"{len(data) - end} bytes of values do not fill {clipped(shape)} {dtype}")
     if tuple(array.shape) != shape or array.dtype != str(dtype):
         raise DecodeError(
-            f"declared as {clipped(array.dtype)} {clipped(array.shape)}, holds {dtype} {shape}"
+            f"declared as {clipped(array.dtype)} {clipped(array.shape)}, holds {dtype} "
+            f"{clipped(shape)}"
         )
     flat = np.frombuffer(data, dtype, offset=end)
     try:
@@ -138,6 +139,15 @@ def clipped(value: object) -> str:
     """A value that someone else has sent, short and in quotes, for an error message."""
     try:
         text = _SHORT.repr(value)
-    except ValueError:  # a number of thousands of digits
+    except Exception:  # a number of thousands of digits, or a value that does not describe itself
         text = f"<{type(value).__name__}>"
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def fault(error: Exception) -> str:
+    """What is wrong with a message that could not be read, in one line."""
+    if isinstance(error, FewbitsError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return "there is not enough memory to read it"
+    return f"it cannot be read: {clipped(error)}"

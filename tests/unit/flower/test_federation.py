@@ -211,7 +211,8 @@ def test_a_round_is_encoded_at_most_twice(monkeypatch: pytest.MonkeyPatch) -> No
     grid.send_and_receive(
         [Message(RecordDict({"arrays": first}), node, "train") for node in range(1, 9)]
     )
-    grid._downlink.held = dict.fromkeys(range(1, 6), 1)
+    for node in range(1, 6):
+        grid._nodes.seen(node).held = 1
     shared = RecordDict({"arrays": second, "config": ConfigRecord({"lr": 0.1})})
     tickets = grid._outbox.tickets([Message(shared, node, "train") for node in range(1, 9)])
     assert len(calls) == len(FRAMED)
@@ -294,7 +295,7 @@ def test_partial_participation_by_the_strategys_own_sampling() -> None:
     strategy.start(grid, model(), num_rounds=6)
     assert not grid.rejections
     known = grid.reference["arrays"]
-    holders = [node for node, version in grid._downlink.held.items() if version == 12 or version]
+    holders = [node for node in local.clients if grid._nodes.held(node) is not None]
     assert holders
     last = {one.metadata.dst_node_id for one in local.down[-2:]}
     assert all(equal(local.clients[node].received[-1], known) for node in last)
@@ -371,7 +372,7 @@ def test_a_lost_reply_leaves_no_trace(feedback: str | None) -> None:
 
 
 def shift(grid: CompressedGrid, node: int) -> bytes:
-    _, memories = grid._inbox._reader.taken.get(node, (0, {}))
+    memories = grid._nodes.seen(node).memory.shifts
     found = memories.get("arrays", {}).get("matrix")
     return b"" if found is None else found.tobytes()
 
@@ -536,6 +537,31 @@ def test_exact_names_and_policies() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "up", "down"),
+    [
+        (("natural",), "natural", "natural"),
+        (("natural", {"uplink": "sign"}), "sign", "natural"),
+        (("natural", {"downlink": "sign"}), "natural", "sign"),
+        (
+            (None, {"uplink": "natural:coder=rans", "downlink": "sign"}),
+            "natural:coder=rans",
+            "sign",
+        ),
+        (("natural", {"downlink": "identity"}), "natural", None),
+    ],
+)
+def test_each_way_may_have_an_operator_of_its_own(given, up: str, down: str | None) -> None:
+    first, named = given[0], dict(*given[1:])
+    local = LocalGrid(clients(2, up, feedback="ef14"))
+    grid = CompressedGrid(local, first, feedback="ef14", **named)
+    trained(local, grid, 2)
+    assert not grid.rejections
+    for messages, spec in ((local.up, up), (local.down, down)):
+        array = messages[-1].content["arrays"]["matrix"]
+        assert (fewbits.inspect(array.data).operator if array.stype == STYPE else None) == spec
+
+
+@pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: client_mod("naturel"), "naturel"),
@@ -543,6 +569,8 @@ def test_exact_names_and_policies() -> None:
         (lambda: client_mod("natural", feedback="ef14:momentum=0.9"), "momentum"),
         (lambda: client_mod("natural", policy=3), "policy must be"),
         (lambda: CompressedGrid(object(), "natural"), "got object"),
+        (lambda: CompressedGrid(LocalGrid([])), "both uplink= and downlink="),
+        (lambda: CompressedGrid(LocalGrid([]), uplink="natural"), "both uplink= and downlink="),
         (lambda: CompressedGrid(LocalGrid([]), "natural", max_weight=-1), "max_weight"),
     ],
 )

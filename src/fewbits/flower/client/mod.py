@@ -10,7 +10,16 @@ from flwr.clientapp.typing import ClientAppCallable, Mod
 from fewbits.core.operator import Operator
 from fewbits.errors import DecodeError, SpecError
 from fewbits.feedback import Feedback
-from fewbits.flower.arrays import Values, clipped, is_framed, rebuilt, unframed, values
+from fewbits.flower.arrays import (
+    FLOAT_DTYPES,
+    Values,
+    clipped,
+    fault,
+    is_framed,
+    rebuilt,
+    unframed,
+    values,
+)
 from fewbits.flower.client.state import ClientState
 from fewbits.flower.client.uplink import compressed
 from fewbits.flower.control import CONTROL, Request, Response
@@ -50,9 +59,8 @@ def client_mod(
             if message.has_content() and message.content.array_records:
                 _LOG.warning("arrays from a server without fewbits' CompressedGrid: left as is")
             return call_next(message, context)
-        request = Request.read(message.content)
         state = ClientState(context.state)
-        model = received(request, message.content, state)
+        request, model = opened(message.content, state)
         if model is None:
             answer = _response(direction, request, memory=0, stranger=True)
             return Message(RecordDict({CONTROL: answer.write()}), reply_to=message)
@@ -72,6 +80,19 @@ def client_mod(
         return _with(reply, RecordDict({**sent.records, CONTROL: answer.write()}))
 
     return fewbits_mod
+
+
+def opened(
+    content: RecordDict, state: ClientState
+) -> tuple[Request, dict[str, ArrayRecord] | None]:
+    """The server's record and model; whatever goes wrong with a message is a `DecodeError`."""
+    try:
+        request = Request.read(content)
+        return request, received(request, content, state)
+    except DecodeError:
+        raise
+    except Exception as error:
+        raise DecodeError(f"the server's message: {fault(error)}") from error
 
 
 def received(
@@ -104,8 +125,8 @@ def _whole(name: str, record: ArrayRecord, known: Arrays) -> ArrayRecord:
 
 
 def _changed(array: Array, known: Values | None) -> Array:
-    if known is None:
-        raise DecodeError("a change of an array that is not known")
+    if known is None or known.dtype.name not in FLOAT_DTYPES or not known.size:
+        raise DecodeError("a change of an array that is not known, or has none")
     message, operator = unframed(array, known)
     try:
         scale = tracking(operator, known.size)

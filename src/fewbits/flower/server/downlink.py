@@ -11,6 +11,7 @@ from fewbits import codec
 from fewbits.flower.arrays import FLOAT_DTYPES, Values, difference, framed, is_finite, moved, values
 from fewbits.flower.direction import Direction, tracking
 from fewbits.flower.records import Arrays, as_records, blaming, unpacked
+from fewbits.flower.server.nodes import Nodes
 from fewbits.rng import Rng
 
 Records = Mapping[str, ArrayRecord]
@@ -44,14 +45,13 @@ class Broadcast:
 
 
 class Downlink:
-    """Keeps the model that the clients know, and which clients hold it."""
+    """Keeps the model that the clients know."""
 
-    def __init__(self, direction: Direction, rng: Rng) -> None:
-        self._direction, self._rng = direction, rng
+    def __init__(self, direction: Direction, rng: Rng, nodes: Nodes) -> None:
+        self._direction, self._rng, self._nodes = direction, rng, nodes
         self._model: ModelVersion | None = None
         self._digest = b""
         self._versions = 0
-        self.held: dict[int, int] = {}
 
     @property
     def model(self) -> ModelVersion | None:
@@ -72,7 +72,7 @@ class Downlink:
         all get the weights themselves.
         """
         known = self._model
-        if known is None or all(self.held.get(node) != known.version for node in nodes):
+        if known is None or all(self._nodes.held(node) != known.version for node in nodes):
             self._digest, self._model = digest, ModelVersion(self._next(), unpacked(records))
             self._check(self._model.arrays)
             return Broadcast(self._model, records)

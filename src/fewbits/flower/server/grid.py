@@ -14,6 +14,7 @@ from fewbits.feedback import Feedback
 from fewbits.flower.direction import Direction
 from fewbits.flower.server.downlink import Downlink
 from fewbits.flower.server.inbox import Answers, Inbox
+from fewbits.flower.server.nodes import GridReport, Nodes
 from fewbits.flower.server.outbox import Outbox
 from fewbits.flower.server.replies import ReplyReader
 from fewbits.flower.server.ticket import Rejection, Ticket
@@ -27,10 +28,13 @@ _STRANGER = "it does not hold the model that it was sent a change of"
 class CompressedGrid(Grid):
     """Compresses what a strategy sends and rebuilds what it receives; clients need `client_mod`.
 
-    `operator` is that of both ways; `uplink` names another one for the replies. That one,
-    `feedback` and `policy` must be those of `client_mod`. Strategies weight replies by the metric
+    `operator` is that of both ways; `uplink` names another one for the replies, `downlink` for
+    what is sent to the clients. The replies' one, `feedback` and `policy` must be those of
+    `client_mod`. Strategies weight replies by the metric
     `weighted_by`, which must be from 0 to `max_weight`. With `uniform`, replies that are not made
     like most of an exchange are left out, because Flower's strategies give up the round otherwise.
+    The grid remembers `max_nodes` nodes, with their shifts if the feedback has any; who is
+    forgotten gets the whole model and starts from an empty memory when it comes back.
 
     A strategy sees replies that are left out as errors, `rejections` lists them, and Flower's log
     names them.
@@ -39,29 +43,36 @@ class CompressedGrid(Grid):
     def __init__(
         self,
         grid: Grid,
-        operator: str | Operator,
+        operator: str | Operator | None = None,
         *,
         uplink: str | Operator | None = None,
+        downlink: str | Operator | None = None,
         feedback: str | Feedback | None = None,
         policy: Policy | Mapping[str, str | Operator] | None = None,
         weighted_by: str = "num-examples",
         max_weight: float = 2.0**40,
         uniform: bool = True,
+        max_nodes: int = 10_000,
         seed: int | None = None,
     ) -> None:
         if not isinstance(grid, Grid):
             raise SpecError(f"CompressedGrid takes Flower's grid, got {type(grid).__name__}")
         if not max_weight > 0:
             raise SpecError(f"max_weight must be positive, got {max_weight!r}")
-        direction = Direction.of(operator if uplink is None else uplink, feedback, policy)
+        if not isinstance(max_nodes, int) or max_nodes < 1:
+            raise SpecError(f"max_nodes must be a positive whole number, got {max_nodes!r}")
+        up, down = (operator if own is None else own for own in (uplink, downlink))
+        if up is None or down is None:
+            raise SpecError("CompressedGrid takes an operator, or both uplink= and downlink=")
+        direction = Direction.of(up, feedback, policy)
         direction.warn_of_bias()
         rng = Rng.fresh() if seed is None else Rng.from_seed(seed)
         session = secrets.token_hex(8)
         reader = ReplyReader(session, direction, weighted_by, max_weight)
-        self._grid, self._uniform = grid, uniform
-        self._downlink = Downlink(Direction.of(operator, None, policy), rng)
-        self._outbox = Outbox(session, self._downlink, reader)
-        self._inbox = Inbox(self._downlink, reader)
+        self._grid, self._uniform, self._nodes = grid, uniform, Nodes(max_nodes)
+        self._downlink = Downlink(Direction.of(down, None, policy), rng, self._nodes)
+        self._outbox = Outbox(session, self._downlink, self._nodes)
+        self._inbox = Inbox(self._nodes, reader)
         self._pushed: dict[str, Ticket] = {}
 
     @property
@@ -75,6 +86,16 @@ class CompressedGrid(Grid):
         """Clients that were left out, oldest first: in which exchange and why."""
         return list(self._inbox.rejections)
 
+    def report(self) -> GridReport:
+        """How many replies were left out, nodes remembered and forgotten, and their bytes."""
+        return GridReport(
+            exchanges=self._inbox.exchange,
+            rejected=self._inbox.rejected_replies,
+            nodes=len(self._nodes),
+            evicted=self._nodes.evicted,
+            memory_bytes=self._nodes.memory_bytes,
+        )
+
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> list[Message]:
@@ -86,12 +107,14 @@ class CompressedGrid(Grid):
         end = None if timeout is None else time.monotonic() + timeout
         self._inbox.exchange += 1
         originals = list(messages)
-        answers = self._exchanged(originals, timeout)
+        tickets = self._outbox.tickets(originals)
+        answers = self._exchanged(tickets, timeout)
         left = None if end is None else end - time.monotonic()
         if answers.strangers and (left is None or left > 0):
-            nodes = {ticket.node for ticket in answers.strangers}
-            missed = [one for one in originals if one.metadata.dst_node_id in nodes]
-            late = self._exchanged(missed, left, again=True)
+            lost = {ticket.number for ticket in answers.strangers}
+            pairs = zip(originals, tickets, strict=True)
+            missed = [original for original, ticket in pairs if ticket.number in lost]
+            late = self._exchanged(self._outbox.tickets(missed, again=True), left)
             answers = Answers(answers.found + late.found, late.strangers)
         return self._taken(answers, uniform=self._uniform)
 
@@ -99,7 +122,9 @@ class CompressedGrid(Grid):
         self._inbox.exchange += 1
         tickets = self._outbox.tickets(list(messages))
         ids = list(self._grid.push_messages([ticket.message for ticket in tickets]))
-        self._pushed |= dict(zip(ids, tickets, strict=False))
+        own = {ticket.message.metadata.message_id: ticket for ticket in tickets}
+        for one, ticket in zip(ids, tickets, strict=False):
+            self._pushed[one] = own.get(one, ticket)  # some grids leave out what they cannot send
         while len(self._pushed) > _OUTSTANDING:
             del self._pushed[next(iter(self._pushed))]
         return ids
@@ -110,14 +135,13 @@ class CompressedGrid(Grid):
         replies = list(self._grid.pull_messages(wanted))
         tickets = [self._pushed[one] for one in wanted if one in self._pushed]
         answers = self._inbox.read(replies, tickets)
-        for reply in replies:
-            self._pushed.pop(reply.metadata.reply_to_message_id, None)
+        done = {one.number for one in [*answers.strangers, *(own.ticket for own in answers.found)]}
+        for one in wanted:
+            if one in self._pushed and self._pushed[one].number in done:
+                del self._pushed[one]
         return self._taken(answers, uniform=False)
 
-    def _exchanged(
-        self, originals: Sequence[Message], timeout: float | None, *, again: bool = False
-    ) -> Answers:
-        tickets = self._outbox.tickets(originals, again=again)
+    def _exchanged(self, tickets: Sequence[Ticket], timeout: float | None) -> Answers:
         sent = [ticket.message for ticket in tickets]
         replies = self._grid.send_and_receive(sent, timeout=timeout)
         return self._inbox.read(list(replies), tickets)

@@ -2,15 +2,15 @@
 
 import logging
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 
 from flwr.app import Error, Message
 
-from fewbits.errors import DecodeError
+from fewbits.flower.arrays import fault
 from fewbits.flower.control import Response
-from fewbits.flower.server.downlink import Downlink
+from fewbits.flower.server.nodes import Memory, Nodes
 from fewbits.flower.server.replies import CheckedReply, ReplyReader
 from fewbits.flower.server.ticket import Rejection, Ticket
 from fewbits.flower.server.uniform import unlike_most
@@ -18,6 +18,7 @@ from fewbits.flower.server.uniform import unlike_most
 _LOG = logging.getLogger("flwr")
 _ERROR_CODE = 100  # Flower's own are below; a strategy only reads the reason
 _REMEMBERED = 100_000  # rejections
+_UNKNOWN = 0  # the node of a message that does not tell it; Flower gives none this number
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,54 +39,80 @@ class Answers:
 
 
 class Inbox:
-    """Reads replies; `exchange` is the number that rejections carry."""
+    """Reads replies; `exchange` is the number that rejections carry.
 
-    def __init__(self, downlink: Downlink, reader: ReplyReader) -> None:
-        self._downlink, self._reader = downlink, reader
-        self.exchange = 0
+    Whatever a client has sent, and whatever error it leads to, costs only that client's reply.
+    """
+
+    def __init__(self, nodes: Nodes, reader: ReplyReader) -> None:
+        self._nodes, self._reader = nodes, reader
+        self.exchange = self.rejected_replies = 0
         self.rejections: deque[Rejection] = deque(maxlen=_REMEMBERED)
 
     def read(self, replies: Sequence[Message], tickets: Sequence[Ticket]) -> Answers:
         """Every reply, checked. Who answers more often than it was asked is left out."""
+        self._reader.prepare(tickets)
         expected: dict[int, list[Ticket]] = {}
         for ticket in tickets:
             expected.setdefault(ticket.node, []).append(ticket)
-        counts = Counter(reply.metadata.src_node_id for reply in replies)
         answers = Answers()
-        for node, count in counts.items():
+        sent = self._sent(replies, expected, answers)
+        for node, count in Counter(node for node, _ in sent).items():
             if node not in expected:
-                self._name(node, "it was not asked")
+                self._name(node, "it was not asked" if node else "its sender cannot be read")
             elif count > len(expected[node]):
                 answers.found.append(self.rejected(expected[node][0], "it repeats its reply"))
                 del expected[node]
-        for reply in replies:
-            if (own := expected.get(reply.metadata.src_node_id)) is not None:
-                self._read_one(reply, _asked(reply, own), answers)
+        for node, reply in sent:
+            if expected.get(node):
+                self._read_one(reply, expected[node], answers)
         return answers
 
-    def _read_one(self, reply: Message, ticket: Ticket, answers: Answers) -> None:
-        if reply.has_error():
-            self._downlink.held.pop(ticket.node, None)
-            answers.found.append(Answer(reply, ticket))
-            return
+    def _sent(
+        self, replies: Sequence[Message], expected: Mapping[int, list[Ticket]], answers: Answers
+    ) -> list[tuple[int, Message]]:
+        """Replies with their senders, but for errors by which Flower says that none will come."""
+        tickets = {one.message.metadata.message_id: one for own in expected.values() for one in own}
+        tickets.pop("", None)
+        sent = []
+        for reply in replies:
+            node = _sender(reply)
+            missed = tickets.get(_failed_message(reply)) if node not in expected else None
+            if missed is None:
+                sent.append((node, reply))
+            else:
+                answers.found.append(self._failed(reply, missed))
+        return sent
+
+    def _read_one(self, reply: Message, tickets: list[Ticket], answers: Answers) -> None:
+        """Read a reply to one of the tickets, which is then used up."""
+        ticket = tickets.pop(_asked(reply, tickets))
         try:
+            if reply.has_error():
+                answers.found.append(self._failed(reply, ticket))
+                return
             checked = self._reader.read(reply, ticket)
-        except DecodeError as error:
-            answers.found.append(self.rejected(ticket, str(error)))
+            whole = copy(reply)
+            whole.content = checked.content
+        except Exception as error:
+            answers.found.append(self.rejected(ticket, fault(error)))
             return
         if checked.stranger:
-            self._downlink.held.pop(ticket.node, None)
+            self._nodes.distrust(ticket.node)
             answers.strangers.append(ticket)
-            return
-        whole = copy(reply)
-        whole.content = checked.content
-        answers.found.append(Answer(whole, ticket, checked))
+        else:
+            answers.found.append(Answer(whole, ticket, checked))
+
+    def _failed(self, reply: Message, ticket: Ticket) -> Answer:
+        """A client's own error, or Flower's that there is no reply."""
+        self._nodes.distrust(ticket.node)
+        return Answer(reply, ticket)
 
     def taken(self, answers: Sequence[Answer], *, uniform: bool) -> list[Message]:
         """The replies for the strategy; the memories of those taken are updated."""
         good = [answer for answer in answers if answer.checked is not None]
-        contents = [answer.message.content for answer in good] if uniform else []
-        left_out = {id(good[place]) for place in unlike_most(contents)}
+        makes = [answer.checked.make for answer in good if answer.checked] if uniform else []
+        left_out = {id(good[place]) for place in unlike_most(makes)}
         final = []
         for answer in answers:
             if id(answer) in left_out:
@@ -98,9 +125,12 @@ class Inbox:
         return final
 
     def _take(self, reply: CheckedReply, ticket: Ticket) -> None:
-        self._reader.take(reply, ticket)
-        if ticket.model is not None:
-            self._downlink.held[ticket.node] = ticket.model.version
+        if ticket.model is None:
+            return
+        state = self._nodes.seen(ticket.node)
+        state.held = ticket.model.version
+        if reply.memories:
+            state.memory = Memory(ticket.number, reply.memories)
 
     def rejected(self, ticket: Ticket, reason: str) -> Answer:
         """Name a client; the strategy gets an error in place of its reply."""
@@ -110,16 +140,33 @@ class Inbox:
 
     def _name(self, node: int, reason: str) -> None:
         self.rejections.append(Rejection(self.exchange, node, reason))
-        self._downlink.held.pop(node, None)
+        self.rejected_replies += 1
+        self._nodes.distrust(node)
         _LOG.warning("fewbits: node %d is left out of exchange %d: %s", node, self.exchange, reason)
 
 
-def _asked(reply: Message, tickets: list[Ticket]) -> Ticket:
-    """The ticket that a reply is for: the node's only one, or the one that it names itself."""
-    if len(tickets) == 1:
-        return tickets[0]
+def _sender(reply: Message) -> int:
     try:
-        number = Response.read(reply.content).ticket if reply.has_content() else 0
-    except DecodeError:
-        number = 0
-    return next((ticket for ticket in tickets if ticket.number == number), tickets[0])
+        node = reply.metadata.src_node_id
+        return node if isinstance(node, int) else _UNKNOWN
+    except Exception:
+        return _UNKNOWN
+
+
+def _failed_message(reply: Message) -> str:
+    """The id of the message that a reply is an error in place of; empty if it is none."""
+    try:
+        return str(reply.metadata.reply_to_message_id) if reply.has_error() else ""
+    except Exception:
+        return ""
+
+
+def _asked(reply: Message, tickets: Sequence[Ticket]) -> int:
+    """The place of the ticket that a reply is for: the only one, or the one that it names."""
+    if len(tickets) == 1:
+        return 0
+    try:
+        number = Response.read(reply.content).ticket
+    except Exception:
+        return 0
+    return next((place for place, one in enumerate(tickets) if one.number == number), 0)

@@ -1,6 +1,5 @@
 """Encodes outgoing messages; arrays that several nodes share are encoded once."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import copy
 
@@ -8,7 +7,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDic
 
 from fewbits.flower.control import CONTROL, Request, base_of
 from fewbits.flower.server.downlink import Broadcast, Downlink, digest
-from fewbits.flower.server.replies import ReplyReader
+from fewbits.flower.server.nodes import Nodes
 from fewbits.flower.server.ticket import Ticket
 
 _Identity = tuple[tuple[str, bytes], ...]
@@ -17,10 +16,9 @@ _Identity = tuple[tuple[str, bytes], ...]
 class Outbox:
     """Turns a strategy's messages into tickets."""
 
-    def __init__(self, session: str, downlink: Downlink, reader: ReplyReader) -> None:
-        self._session, self._downlink, self._reader = session, downlink, reader
+    def __init__(self, session: str, downlink: Downlink, nodes: Nodes) -> None:
+        self._session, self._downlink, self._nodes = session, downlink, nodes
         self._number = 0
-        self._turns: Counter[int] = Counter()
 
     def tickets(self, originals: Sequence[Message], *, again: bool = False) -> list[Ticket]:
         """A ticket for each message.
@@ -52,21 +50,22 @@ class Outbox:
         node = original.metadata.dst_node_id
         if sent is None:
             return Ticket(self._number, node, original, None)
-        self._turns[node] += 1
-        base, arrays = sent.message(self._downlink.held.get(node))
+        state = self._nodes.seen(node)
+        state.turn += 1
+        base, arrays = sent.message(state.held)
         request = Request(
             session=self._session,
             ticket=self._number,
-            turn=self._turns[node],
+            turn=state.turn,
             version=sent.model.version,
             base=base_of(base),
-            memory=self._reader.memory(node),
+            memory=state.memory.ticket,
         )
         message = copy(original)
         message.content = RecordDict(
             {**_others(original.content), **arrays, CONTROL: request.write()}
         )
-        return Ticket(self._number, node, message, sent.model)
+        return Ticket(self._number, node, message, sent.model, state.memory)
 
 
 def _groups(originals: Sequence[Message]) -> dict[_Identity, list[int]]:

@@ -1,21 +1,31 @@
 """The server's side of the uplink: checks replies, then rebuilds them as whole models.
 
-Every fault of a reply is a `DecodeError` here; the grid names the client and continues.
+A fault of a reply is a `DecodeError` here; the inbox names the client and continues.
 """
 
 import math
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 
+from fewbits.core.operator import Operator
 from fewbits.errors import DecodeError
 from fewbits.feedback import Receiver, Rule
 from fewbits.flower.arrays import Values, clipped, is_finite, is_framed, rebuilt, unframed, values
 from fewbits.flower.control import CONTROL, Response
 from fewbits.flower.direction import Direction
 from fewbits.flower.records import Arrays, ArraysByName, Record, blaming, referred
+from fewbits.flower.server.downlink import ModelVersion
 from fewbits.flower.server.ticket import Ticket
+from fewbits.flower.server.uniform import make_of
+
+_Way = tuple[Operator, Rule | None]
+_Plan = dict[str, dict[str, _Way | None]]
+"""By record and name, how a change of the array is compressed; None if it travels exactly."""
+_LARGEST = 2  # times the model that was sent, of what a reply's frames may unfold to
 
 
 @dataclass(slots=True)
@@ -25,21 +35,39 @@ class CheckedReply:
     content: RecordDict
     memories: Arrays = field(default_factory=dict)
     stranger: bool = False
+    make: Hashable = ()
 
 
 @dataclass(slots=True)
 class ReplyReader:
-    """Checks replies against the messages and the direction, and keeps the clients' shifts."""
+    """Checks replies against the messages and the direction."""
 
     session: str
     direction: Direction
     weighted_by: str
     max_weight: float
-    taken: dict[int, tuple[int, Arrays]] = field(default_factory=dict)
+    _plans: WeakKeyDictionary[ModelVersion, _Plan] = field(default_factory=WeakKeyDictionary)
 
-    def memory(self, node: int) -> int:
-        """The ticket of a node's last reply whose memory was taken over; 0 if there is none."""
-        return self.taken.get(node, (0, {}))[0]
+    def prepare(self, tickets: Iterable[Ticket]) -> None:
+        """Make all plans: what the server's own policy or feedback raises is no client's fault."""
+        for ticket in tickets:
+            if ticket.model is not None:
+                self._plan(ticket.model)
+
+    def _plan(self, model: ModelVersion) -> _Plan:
+        """How changes of a model are compressed, made once."""
+        if model not in self._plans:
+            self._plans[model] = {
+                record: {key: self._way(key, x) for key, x in own.items()}
+                for record, own in model.arrays.items()
+            }
+        return self._plans[model]
+
+    def _way(self, key: str, x: Values) -> _Way | None:
+        if (chosen := self.direction.choice(key, x)) is None:
+            return None
+        feedback = self.direction.feedback
+        return chosen, None if feedback is None else feedback.rule(chosen, x.size)
 
     def read(self, reply: Message, ticket: Ticket) -> CheckedReply:
         """The reply's content with whole models; `DecodeError` if anything is wrong with it."""
@@ -48,30 +76,31 @@ class ReplyReader:
         content = reply.content
         if ticket.model is None:
             records = {name: self._checked(name, record) for name, record in content.items()}
-            return CheckedReply(RecordDict(records))
+            return _made(CheckedReply(RecordDict(records)))
         response = Response.read(content)
         self._check_response(response, ticket)
         if response.stranger:
             return CheckedReply(RecordDict(), stranger=True)
-        before = self.taken[ticket.node][1] if response.memory else {}
+        sent = ticket.model.arrays
+        changed = {
+            name: _reference(name, record, sent, response)
+            for name, record in content.items()
+            if name != CONTROL
+        }
+        self._check_size(list(changed.values()), ticket.model)
+        before = ticket.memory.shifts if response.memory else {}
         checked = CheckedReply(RecordDict())
-        for name, record in content.items():
-            if name == CONTROL:
-                continue
-            like = _reference(name, record, ticket.model.arrays, response)
-            if like is None or not isinstance(record, ArrayRecord):
+        for name, of in changed.items():
+            record = content[name]
+            if of is None or not isinstance(record, ArrayRecord):
                 checked.content[name] = self._checked(name, record)
                 continue
-            whole, memories = self._whole(name, record, like, before.get(name, {}))
+            ways = self._plan(ticket.model)[of]
+            whole, memories = _whole(name, record, sent[of], ways, before.get(name, {}))
             checked.content[name] = whole
             if memories:
                 checked.memories[name] = memories
-        return checked
-
-    def take(self, reply: CheckedReply, ticket: Ticket) -> None:
-        """Take the reply and keep the memory that its sender has after it."""
-        if reply.memories:
-            self.taken[ticket.node] = (ticket.number, reply.memories)
+        return _made(checked)
 
     def _check_response(self, response: Response, ticket: Ticket) -> None:
         assert ticket.model is not None
@@ -85,29 +114,22 @@ class ReplyReader:
         for name, value in wanted.items():
             if (given := getattr(response, name)) != value:
                 raise DecodeError(f"a reply for {name} {clipped(given)}, expected {clipped(value)}")
-        if response.memory not in (0, self.memory(ticket.node)):
+        if response.memory not in (0, ticket.memory.ticket):
             raise DecodeError(f"a reply from memory {response.memory}, which was never taken over")
 
-    def _whole(
-        self, name: str, record: ArrayRecord, like: ArraysByName, before: ArraysByName
-    ) -> tuple[ArrayRecord, ArraysByName]:
-        """A record rebuilt from changes of `like`, and the memory after it."""
-        whole, memories = ArrayRecord(), {}
-        for key, array in record.items():
-            with blaming(name, key):
-                chosen = self.direction.choice(key, like[key])
-                if chosen is None:
-                    _check_exact(values(array), like[key])
-                    whole[key] = array
-                    continue
-                if not is_framed(array):
-                    raise DecodeError(f"it is not compressed by {chosen}")
-                message, _ = unframed(array, like[key], chosen)
-                if self.direction.feedback is not None:
-                    rule = self.direction.feedback.rule(chosen, message.size)
-                    message, memories[key] = _received(rule, message, before.get(key))
-                whole[key] = rebuilt(like[key], message)
-        return whole, memories
+    def _check_size(self, changed: list[str | None], model: ModelVersion) -> None:
+        """Refuse many small frames that unfold to many models, before the first is decoded."""
+        plan = self._plan(model)
+        sizes = {
+            record: sum(x.nbytes for key, x in own.items() if plan[record][key] is not None)
+            for record, own in model.arrays.items()
+        }
+        total = sum(x.nbytes for own in model.arrays.values() for x in own.values())
+        if (unfolded := sum(sizes[of] for of in changed if of is not None)) > _LARGEST * total:
+            raise DecodeError(
+                f"its changes unfold to {unfolded} bytes, at most {_LARGEST} times the model "
+                f"({total} bytes) are allowed: give further records names of their own"
+            )
 
     def _checked(self, name: str, record: Record) -> Record:
         if isinstance(record, ArrayRecord):
@@ -133,7 +155,38 @@ class ReplyReader:
             )
 
 
-def _reference(name: str, record: Record, sent: Arrays, response: Response) -> ArraysByName | None:
+def _made(checked: CheckedReply) -> CheckedReply:
+    checked.make = make_of(checked.content)
+    hash(checked.make)  # raises here, while it is known whose it is
+    return checked
+
+
+def _whole(
+    name: str,
+    record: ArrayRecord,
+    like: ArraysByName,
+    ways: Mapping[str, _Way | None],
+    before: ArraysByName,
+) -> tuple[ArrayRecord, ArraysByName]:
+    """A record rebuilt from changes of `like`, and the memory after it."""
+    whole, memories = ArrayRecord(), {}
+    for key, array in record.items():
+        with blaming(name, key):
+            if (way := ways[key]) is None:
+                _check_exact(values(array), like[key])
+                whole[key] = array
+                continue
+            chosen, rule = way
+            if not is_framed(array):
+                raise DecodeError(f"it is not compressed by {chosen}")
+            message, _ = unframed(array, like[key], chosen)
+            if rule is not None:
+                message, memories[key] = _received(rule, message, before.get(key))
+            whole[key] = rebuilt(like[key], message)
+    return whole, memories
+
+
+def _reference(name: str, record: Record, sent: Arrays, response: Response) -> str | None:
     """The record that this one is a change of; None if it travels exactly.
 
     Both ends look for it in the same way, so the response must name the one that is found here.
@@ -141,7 +194,7 @@ def _reference(name: str, record: Record, sent: Arrays, response: Response) -> A
     found = referred(name, record, sent) if isinstance(record, ArrayRecord) else None
     if found != response.references.get(name):
         raise DecodeError(f"the record {clipped(name)} is not a change of what was sent")
-    return None if found is None else sent[found]
+    return found
 
 
 def _received(rule: Rule, message: Values, before: Values | None) -> tuple[Values, Values]:
