@@ -1,7 +1,9 @@
 """What a hostile client may send: each takes the message and the honest reply."""
 
+import math
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -9,11 +11,15 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 
 import fewbits
 from fewbits.flower.arrays import STYPE
+from fewbits.wire import frame as wire
+from unit.flower.hostile_frames import HUGE, TINY, sealed, subtractive
 
 Attack = Callable[[Message, Message], Sequence[Message]]
-KEY = "matrix"
+KEY, CODED = "matrix", "natural:coder=rans"
 EARLIER: dict[int, Message] = {}
 """The first reply of every node, for replays."""
+LAST: dict[int, Message] = {}
+"""The last reply of every node that reached the server."""
 
 
 def changed(reply: Message, change: Callable[[RecordDict], None]) -> list[Message]:
@@ -97,6 +103,56 @@ def replayed(sent: Message, reply: Message) -> list[Message]:
     return [EARLIER[reply.metadata.src_node_id]]
 
 
+def late(sent: Message, reply: Message) -> list[Message]:
+    """What it should have sent in the round before."""
+    return [LAST[reply.metadata.src_node_id]]
+
+
+def copied(sent: Message, reply: Message) -> list[Message]:
+    """What its honest neighbour sends in this round, or the round before."""
+    other = copy(reply)
+    other.content = LAST[reply.metadata.src_node_id + 1].content
+    return [other]
+
+
+def copies(number: int) -> Callable[[RecordDict], None]:
+    """Many records, all changes of the one that was sent."""
+
+    def change(content: RecordDict) -> None:
+        for place in range(number):
+            content[f"copy{place}"] = content["arrays"]
+            content["fewbits"][f"of:copy{place}"] = "arrays"
+
+    return change
+
+
+def with_zeros(change: Callable[[RecordDict], None]) -> Attack:
+    """A coded frame of zeros, a few bytes, in place of the matrix, and another change after it."""
+
+    def small(content: RecordDict) -> None:
+        old = content["arrays"][KEY]
+        data = forged(np.zeros(math.prod(old.shape), np.float32), CODED)
+        content["arrays"][KEY] = Array(old.dtype, old.shape, old.stype, data)
+        change(content)
+
+    return edited(small)
+
+
+def of_shape(*shape: int) -> bytes:
+    """A frame that is one of so many elements by its header, and of none by its bytes."""
+    parsed = wire.parse(np.frombuffer(forged(np.ones(96 * 64, np.float32)), np.uint8), 2**30)
+    return sealed(replace(parsed.header, shape=shape), parsed.sections)
+
+
+def exact_cut(part: int) -> Attack:
+    def change(content: RecordDict) -> None:
+        old = content["arrays"]["bias"]
+        data = old.data[: len(old.data) * part // 16]
+        content["arrays"]["bias"] = Array(old.dtype, old.shape, old.stype, data)
+
+    return edited(change)
+
+
 def stolen(sent: Message, reply: Message) -> list[Message]:
     """What another client had sent, under its own name."""
     other = copy(reply)
@@ -172,6 +228,15 @@ ATTACKS: dict[str, Attack] = {
     "numpy's pickled objects": array(
         stype="numpy.ndarray", data=b"\x93NUMPY\x01\x00v\x00{'descr': '|O'"
     ),
+    **{f"an exact array cut at {part}/16": exact_cut(part) for part in range(16)},
+    "the most elements": frame(lambda data: of_shape(2**62)),
+    "the most elements in dimensions": frame(lambda data: of_shape(2**16, 2**16, 2**16)),
+    "no elements": frame(lambda data: of_shape(0)),
+    "zeros without end": frame(lambda data: forged(np.zeros(2**22, np.float32), CODED)),
+    **{
+        f"sparse dithering with nu = {nu}": frame(lambda data, nu=nu: subtractive(96 * 64, nu))
+        for nu in (TINY, -TINY, -0.0, 1e300, HUGE, np.nan, np.inf, -np.inf)
+    },
     "weights in place of a change": edited(_whole_weights),
     "a record that is not compressed": edited(_uncompressed_record),
     "a record more": edited(_ten_times),
@@ -181,10 +246,19 @@ ATTACKS: dict[str, Attack] = {
     "NaN in an exact array": exact("bias", np.full(64, np.nan, np.float32)),
     "another infinity in a mask": exact("mask", np.full((80, 80), np.inf, np.float32)),
     "another shape of an exact array": exact("bias", np.zeros(65, np.float32)),
+    "another byte order": exact("bias", np.zeros(64, ">f4")),
+    "complex numbers": exact("bias", np.zeros(64, np.complex64)),
+    "long doubles": exact("small", np.zeros((3, 4), np.longdouble)),
+    "a thousand records": edited(copies(1000)),
+    "three times the model": edited(copies(2)),
+    "a name of a megabyte": exact("x" * 2**20, np.zeros(3)),
     "text in an exact array": exact("bias", np.full(64, "x")),
     "weight NaN": metrics(num_examples=float("nan")),
     "weight -1": metrics(num_examples=-1),
     "weight 1e30": metrics(num_examples=1e30),
+    "weight above the limit": metrics(num_examples=2.0**41),
+    "weight -infinite": metrics(num_examples=float("-inf")),
+    "weight a denormal below zero": metrics(num_examples=-5e-324),
     "weight infinite": metrics(num_examples=float("inf")),
     "weight a list": metrics(num_examples=[1, 2]),
     "loss NaN": metrics(loss=float("nan")),
@@ -209,11 +283,18 @@ ATTACKS: dict[str, Attack] = {
     "a negative ticket": control(ticket=-1),
     "a ticket that is a text": control(ticket="1"),
     "another plan": control(operator="identity"),
-    "another feedback": control(feedback="ef14"),
+    "another feedback": control(feedback="diana"),
     "a memory that was never taken": control(memory=12345),
     "a reference that was never sent": control(**{"of:arrays": "other"}),
     "a reference that is empty": control(**{"of:arrays": ""}),
+    "a memory of the future": control(memory=2**61),
+    "ten thousand references": control(**{f"of:x{place}": "arrays" for place in range(10_000)}),
+    "ten thousand metrics": edited(
+        lambda content: content["metrics"].update({f"m{place}": 0.5 for place in range(10_000)})
+    ),
     "a replay of the first round": replayed,
+    "the reply of the last round": late,
+    "a copy of another's reply": copied,
     "a reply of another client": stolen,
     "a duplicate": lambda sent, reply: [reply, reply],
     "three replies": lambda sent, reply: [reply, *frame(lambda data: data[1:])(sent, reply), reply],
@@ -231,4 +312,3 @@ ATTACKS: dict[str, Attack] = {
         ],
     ),
 }
-SILENT = {"disconnects": lambda sent, reply: []}

@@ -14,7 +14,7 @@ from fewbits.flower.arrays import STYPE, framed, unframed
 from fewbits.flower.server import replies as replies_module
 from fewbits.operators.sparse_dithering import SparseDithering
 from fewbits.registry import operator
-from unit.flower.attacks import changed
+from unit.flower.attacks import changed, copies
 from unit.flower.federation import InOrder, LocalGrid, clients, equal, model
 from unit.flower.hostile_frames import TINY, absurd_frames, subtractive
 
@@ -382,17 +382,6 @@ def test_a_reply_to_another_nodes_message_takes_nothing_from_it() -> None:
         (reply,) = grid.pull_messages([one])
         assert (reply.metadata.src_node_id, reply.has_error()) == (node, False)
     assert not grid._pushed
-
-
-def copies(number: int) -> Callable[[RecordDict], None]:
-    """A reply of many records, all changes of the one that was sent."""
-
-    def change(content: RecordDict) -> None:
-        for place in range(number):
-            content[f"copy{place}"] = content["arrays"]
-            content["fewbits"][f"of:copy{place}"] = "arrays"
-
-    return change
 
 
 @pytest.mark.parametrize(("number", "taken"), [(1, True), (2, False), (1000, False)])

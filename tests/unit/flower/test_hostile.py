@@ -16,7 +16,7 @@ from fewbits.flower import CompressedGrid
 from fewbits.flower.arrays import STYPE, values
 from fewbits.flower.client import mod
 from fewbits.flower.server import replies
-from unit.flower.attacks import ATTACKS, EARLIER, changed, overflow
+from unit.flower.attacks import ATTACKS, CODED, EARLIER, LAST, changed, overflow
 from unit.flower.federation import (
     InOrder,
     LocalGrid,
@@ -37,22 +37,31 @@ def weights(strategy: InOrder, grid: CompressedGrid, before: ArrayRecord) -> Arr
     return result.arrays
 
 
-@pytest.mark.parametrize("feedback", [None, "ef21"])
+@pytest.mark.parametrize(
+    ("operator", "feedback"),
+    [
+        ("natural", None),
+        ("natural", "ef21"),
+        pytest.param(CODED, "ef14", marks=pytest.mark.soak),
+        pytest.param("rand-k:fraction=0.25|natural", "diana", marks=pytest.mark.soak),
+    ],
+)
 def test_the_aggregate_is_that_of_the_honest_and_offenders_are_named(
-    feedback: str | None, caplog: pytest.LogCaptureFixture
+    operator: str, feedback: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     """64 clients of which 16 are hostile, every attack in turn, against a run without the 16."""
     runs = []
     for _ in range(2):
-        local = LocalGrid(clients(NODES, feedback=feedback))
-        grid = CompressedGrid(local, "natural", feedback=feedback, seed=2)
+        local = LocalGrid(clients(NODES, operator, feedback=feedback))
+        grid = CompressedGrid(local, operator, feedback=feedback, seed=2)
         runs.append((local, grid, InOrder(fraction_evaluate=0.0)))
     (attacked, grid, strategy), (alone, other, twin) = runs
     assert len(FIRST) == HOSTILE
-    assert len(ATTACKS) >= 30
+    assert len(ATTACKS) >= 100
     one, two = weights(strategy, grid, model()), weights(twin, other, model())
     EARLIER.clear()
     EARLIER.update({reply.metadata.src_node_id: reply for reply in attacked.up})
+    LAST.update(EARLIER)
     waiting = list(ATTACKS.items())
     while waiting:
         batch, waiting = waiting[:HOSTILE], waiting[HOSTILE:]
@@ -61,7 +70,10 @@ def test_the_aggregate_is_that_of_the_honest_and_offenders_are_named(
         alone.lost = set(hostile)
         seen = len(grid.rejections)
         caplog.clear()
+        attacked.up.clear()
         one, two = weights(strategy, grid, one), weights(twin, other, two)
+        LAST.update({reply.metadata.src_node_id: reply for reply in attacked.up
+                     if reply.metadata.src_node_id not in hostile})  # fmt: skip
         new = grid.rejections[seen:]
         named = {rejection.node for rejection in new}
         missed = {hostile[node][0] for node in hostile.keys() - named}

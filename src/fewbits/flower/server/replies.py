@@ -87,6 +87,8 @@ class ReplyReader:
             for name, record in content.items()
             if name != CONTROL
         }
+        if absent := response.references.keys() - changed.keys():
+            raise DecodeError(f"{len(absent)} records are described that it does not carry")
         self._check_size(list(changed.values()), ticket.model)
         before = ticket.memory.shifts if response.memory else {}
         checked = CheckedReply(RecordDict())
