@@ -1,6 +1,7 @@
 """A real SuperLink and two SuperNodes on this machine, with bytes counted on the wire."""
 
 import importlib
+import json
 import os
 import subprocess
 import sys
@@ -87,6 +88,40 @@ def test_the_example_runs_in_simulation(local_superlink: dict[str, str], tmp_pat
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert learned(done.stdout + done.stderr) > 0.85
+
+
+@pytest.mark.soak
+def test_hostile_clients_on_real_sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixteen attacks through a SuperLink: the weights are those of the honest alone."""
+    from flwr.supercore.task_identity import TaskIdentity
+
+    from fewbits_lab.federation.federation import Federation
+    from integration import hostile_federation as hostile
+    from unit.flower.federation import Client, LocalGrid
+
+    monkeypatch.setenv("PYTHONPATH", str(APP.parents[1] / "tests"))
+    app, out = tmp_path / "app", tmp_path / "seen.json"
+    app.mkdir()
+    (app / "pyproject.toml").write_text(hostile.PROJECT)
+    (app / "hostile.py").write_text(hostile.MODULE)
+    nodes = hostile.HONEST + hostile.HOSTILE
+    with Federation(tmp_path / "federation", nodes) as federation:
+        log = federation.run(app, {"out": str(out)}, timeout=600)
+    assert out.exists(), log[-3000:]
+    seen = json.loads(out.read_text())
+    named = {node for _, node, _ in seen["rejected"]}
+    assert len(named) == hostile.HOSTILE
+    assert sorted(exchange for exchange, _, _ in seen["rejected"]) == sorted(
+        2 * list(range(1, hostile.ROUNDS * 2, 2))
+    )
+
+    TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
+    local = LocalGrid([Client(node, []) for node in set(seen["nodes"]) - named])
+    for one in local.clients.values():
+        one.app = hostile.client()
+        one.context.node_config["partition-id"] = 0
+    _, arrays = hostile.run(local, hostile.HONEST)
+    assert {name: array.data.hex() for name, array in arrays.items()} == seen["arrays"]
 
 
 def learned(log: str) -> float:

@@ -283,7 +283,7 @@ ATTACKS: dict[str, Attack] = {
     "a negative ticket": control(ticket=-1),
     "a ticket that is a text": control(ticket="1"),
     "another plan": control(operator="identity"),
-    "another feedback": control(feedback="diana"),
+    "another feedback": control(feedback="another"),
     "a memory that was never taken": control(memory=12345),
     "a reference that was never sent": control(**{"of:arrays": "other"}),
     "a reference that is empty": control(**{"of:arrays": ""}),
