@@ -15,6 +15,7 @@ except ModuleNotFoundError as error:
 
 from fewbits.flower.client.mod import client_mod
 from fewbits.flower.server.grid import CompressedGrid
+from fewbits.flower.server.nodes import GridReport
 from fewbits.flower.server.ticket import Rejection
 
-__all__ = ["CompressedGrid", "Rejection", "client_mod"]
+__all__ = ["CompressedGrid", "GridReport", "Rejection", "client_mod"]

@@ -256,6 +256,7 @@ ATTACKS: dict[str, Attack] = {
     "weight NaN": metrics(num_examples=float("nan")),
     "weight -1": metrics(num_examples=-1),
     "weight 1e30": metrics(num_examples=1e30),
+    "weight 0 of infinite values": metrics(num_examples=0),
     "weight above the limit": metrics(num_examples=2.0**41),
     "weight -infinite": metrics(num_examples=float("-inf")),
     "weight a denormal below zero": metrics(num_examples=-5e-324),

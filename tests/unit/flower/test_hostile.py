@@ -13,10 +13,10 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 import fewbits
 from fewbits.errors import DecodeError
 from fewbits.flower import CompressedGrid
-from fewbits.flower.arrays import STYPE, values
+from fewbits.flower.arrays import STYPE, rebuilt, values
 from fewbits.flower.client import mod
 from fewbits.flower.server import replies
-from unit.flower.attacks import ATTACKS, CODED, EARLIER, LAST, changed, overflow
+from unit.flower.attacks import ATTACKS, CODED, EARLIER, LAST, changed, metrics, overflow
 from unit.flower.federation import (
     InOrder,
     LocalGrid,
@@ -128,6 +128,28 @@ def test_the_weights_limit_is_the_users() -> None:
     replies = grid.send_and_receive(messages)
     assert [reply.has_error() for reply in replies] == [False, False, True]
     assert "at most 12" in replies[2].error.reason
+
+
+@pytest.mark.parametrize("weight", [0, 0.0, -0.0])
+def test_weights_that_are_all_zero_do_not_end_the_run(weight: float) -> None:
+    """Flower's strategies divide by their sum."""
+    local = LocalGrid(clients(2), {node: metrics(num_examples=weight) for node in (1, 2)})
+    grid = CompressedGrid(local, "natural", seed=2)
+    strategy, first = InOrder(fraction_evaluate=0.0), model()
+    del first["mask"]  # it has infinities, whose product with 0 is NaN
+    result = strategy.start(grid, first, num_rounds=1)
+    assert [(one.node, "weight is 0" in one.reason) for one in grid.rejections] == [
+        (1, True), (2, True),
+    ]  # fmt: skip
+    del local.tamper[1]
+    result = strategy.start(grid, first, num_rounds=1)
+    known, change = (
+        local.clients[1].received[-1]["matrix"],
+        local.up[-2].content["arrays"]["matrix"],
+    )
+    alone = rebuilt(values(known), fewbits.decompress(change.data))
+    assert np.array_equal(result.arrays["matrix"].numpy(), alone.numpy())
+    assert len(grid.rejections) == 2  # beside others, it is a weight like any
 
 
 def test_replies_of_different_making_are_the_users_choice() -> None:

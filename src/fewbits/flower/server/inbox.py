@@ -110,13 +110,10 @@ class Inbox:
 
     def taken(self, answers: Sequence[Answer], *, uniform: bool) -> list[Message]:
         """The replies for the strategy; the memories of those taken are updated."""
-        good = [answer for answer in answers if answer.checked is not None]
-        makes = [answer.checked.make for answer in good if answer.checked] if uniform else []
-        left_out = {id(good[place]) for place in unlike_most(makes)}
+        left_out = _useless(answers) if uniform else {}
         final = []
         for answer in answers:
-            if id(answer) in left_out:
-                reason = "its records are not made like most others'"
+            if (reason := left_out.get(id(answer))) is not None:
                 final.append(self.rejected(answer.ticket, reason).message)
                 continue
             if answer.checked is not None:
@@ -143,6 +140,17 @@ class Inbox:
         self.rejected_replies += 1
         self._nodes.distrust(node)
         _LOG.warning("fewbits: node %d is left out of exchange %d: %s", node, self.exchange, reason)
+
+
+def _useless(answers: Sequence[Answer]) -> dict[int, str]:
+    """Answers, by their ids, with which Flower's strategies would give up the round, and why."""
+    good = [(id(answer), answer.checked) for answer in answers if answer.checked is not None]
+    odd = unlike_most([checked.make for _, checked in good])
+    useless = {good[place][0]: "its records are not made like most others'" for place in odd}
+    rest = [(answer, checked) for answer, checked in good if answer not in useless]
+    if not any(checked.weighs for _, checked in rest):  # they would divide by the sum
+        useless |= {answer: "its weight is 0, and so is everybody's" for answer, _ in rest}
+    return useless
 
 
 def _sender(reply: Message) -> int:

@@ -30,12 +30,16 @@ _LARGEST = 2  # times the model that was sent, of what a reply's frames may unfo
 
 @dataclass(slots=True)
 class CheckedReply:
-    """A reply as the strategy will see it, and the sender's memory if it is taken."""
+    """A reply as the strategy will see it, and the sender's memory if it is taken.
+
+    `make` is what must be like other replies', `weighs` whether its weight is more than 0.
+    """
 
     content: RecordDict
     memories: Arrays = field(default_factory=dict)
     stranger: bool = False
     make: Hashable = ()
+    weighs: bool = True
 
 
 @dataclass(slots=True)
@@ -76,7 +80,7 @@ class ReplyReader:
         content = reply.content
         if ticket.model is None:
             records = {name: self._checked(name, record) for name, record in content.items()}
-            return _made(CheckedReply(RecordDict(records)))
+            return self._described(CheckedReply(RecordDict(records)))
         response = Response.read(content)
         self._check_response(response, ticket)
         if response.stranger:
@@ -102,7 +106,21 @@ class ReplyReader:
             checked.content[name] = whole
             if memories:
                 checked.memories[name] = memories
-        return _made(checked)
+        return self._described(checked)
+
+    def _described(self, checked: CheckedReply) -> CheckedReply:
+        """The reply with what it is compared by; what that raises is raised while it is read."""
+        metrics = checked.content.metric_records.values()
+        weights = [record[self.weighted_by] for record in metrics if self.weighted_by in record]
+        checked.weighs = not weights or any(weight != 0 for weight in weights)
+        records = checked.content.array_records.values()
+        if not checked.weighs and not all(
+            is_finite(values(x)) for own in records for x in own.values()
+        ):
+            raise DecodeError("the weight 0 and infinite values, whose product is NaN")
+        checked.make = make_of(checked.content)
+        hash(checked.make)
+        return checked
 
     def _check_response(self, response: Response, ticket: Ticket) -> None:
         assert ticket.model is not None
@@ -155,12 +173,6 @@ class ReplyReader:
                 f"the weight {clipped(key)} is {clipped(value)}, at most {self.max_weight:g} is "
                 "allowed"
             )
-
-
-def _made(checked: CheckedReply) -> CheckedReply:
-    checked.make = make_of(checked.content)
-    hash(checked.make)  # raises here, while it is known whose it is
-    return checked
 
 
 def _whole(
