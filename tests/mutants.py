@@ -1,28 +1,35 @@
 """Planted faults: each row of `mutants.toml` breaks a copy of the tree; its tests must fail.
 
-    python tests/mutants.py [name ...] [--jobs 2] [--list]
+    python tests/mutants.py [name ...] [--jobs 2] [--resume] [--limit N] [--seconds S] [--list]
 
 A fault that no test notices is a hole in the suite: the exit code is 1. First every selection of
 tests runs on an unbroken copy, since a test that fails anyway kills nothing.
+
+Verdicts are kept in `build/mutants.json`, each with a digest of the row, of the files that it
+changes and of its tests. With `--resume` rows whose verdict still stands are not run again.
 """
 
 import argparse
+import hashlib
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import Queue
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = Path(__file__).with_suffix(".toml")
+KEPT = ROOT / "build" / "mutants.json"
 LIBRARY = "libfewbits.so"
 TIMEOUT = 3600  # seconds; far above what a busy machine needs
 COPIED = (
@@ -183,35 +190,81 @@ def judge(tree: Tree, mutant: Mutant) -> Verdict:
     return Verdict(mutant.name, result, time.perf_counter() - start, detail)
 
 
-def check_unbroken(tree: Tree, mutants: list[Mutant]) -> None:
-    """Every selection passes where nothing is planted."""
-    for tests in sorted({mutant.tests for mutant in mutants}):
-        done = tree.pytest(tests)
-        if done.returncode:
-            raise RuntimeError(f"{' '.join(tests)} fails without a fault:\n{done.stdout[-2000:]}")
-        say(f"unbroken  {' '.join(tests)}: {done.stdout.splitlines()[-1]}")
+def check_unbroken(tree: Tree, tests: tuple[str, ...]) -> None:
+    """The selection passes where nothing is planted."""
+    done = tree.pytest(tests)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(tests)} fails without a fault:\n{done.stdout[-2000:]}")
+    say(f"unbroken  {' '.join(tests)}: {done.stdout.splitlines()[-1]}")
 
 
-def run_all(mutants: list[Mutant], jobs: int) -> list[Verdict]:
+def digest(mutant: Mutant) -> str:
+    """Of everything that a verdict depends on, but for the code around the fault."""
+    chosen = [ROOT / name.partition("::")[0] for name in mutant.tests if not name.startswith("-")]
+    files = {
+        path for place in chosen for path in (place.rglob("*.py") if place.is_dir() else [place])
+    }
+    files |= {ROOT / change.file for change in mutant.changes}
+    hasher = hashlib.sha256(repr(mutant).encode())
+    for path in sorted(files):
+        hasher.update(path.read_bytes())
+    return hasher.hexdigest()[:16]
+
+
+def kept() -> dict[str, dict[str, str]]:
+    """Verdicts of earlier runs, by name."""
+    return json.loads(KEPT.read_text()) if KEPT.exists() else {}
+
+
+def keep(mutant: Mutant, verdict: Verdict) -> None:
+    KEPT.parent.mkdir(exist_ok=True)
+    found = kept() | {mutant.name: asdict(verdict) | {"digest": digest(mutant)}}
+    new = KEPT.with_suffix(".new")
+    new.write_text(json.dumps(found, indent=1))
+    new.replace(KEPT)
+
+
+def unjudged(mutants: list[Mutant]) -> list[Mutant]:
+    """Those without a verdict, or whose files have changed since; survivors are tried again."""
+    old = kept()
+    return [
+        mutant
+        for mutant in mutants
+        if old.get(mutant.name, {}).get("digest") != digest(mutant)
+        or old[mutant.name]["result"] != "killed"
+    ]
+
+
+def run_all(mutants: list[Mutant], jobs: int, seconds: float) -> list[Verdict]:
+    """Plants one after the other; what has not begun when the time is over is left out."""
+    end, lock = time.monotonic() + seconds, threading.Lock()
     with tempfile.TemporaryDirectory(prefix="fewbits-mutants-") as place:
         trees: Queue[Tree] = Queue()
         for number in range(jobs):
             trees.put(Tree(Path(place) / str(number)))
-        tree = trees.get()
-        check_unbroken(tree, mutants)
-        trees.put(tree)
 
-        def work(mutant: Mutant) -> Verdict:
+        def on_tree(work: Callable[[Tree], Verdict | None]) -> Verdict | None:
             tree = trees.get()
             try:
-                verdict = judge(tree, mutant)
+                return work(tree)
             finally:
                 trees.put(tree)
-            say(f"{verdict.result:9} {verdict.seconds:5.0f} s  {verdict.name}: {verdict.detail}")
+
+        def judged(mutant: Mutant) -> Verdict | None:
+            if time.monotonic() > end:
+                return None
+            verdict = on_tree(lambda tree: judge(tree, mutant))
+            with lock:
+                say(
+                    f"{verdict.result:9} {verdict.seconds:5.0f} s  {verdict.name}: {verdict.detail}"
+                )
+                keep(mutant, verdict)
             return verdict
 
         with ThreadPoolExecutor(jobs) as pool:
-            return list(pool.map(work, mutants))
+            selections = sorted({mutant.tests for mutant in mutants})
+            list(pool.map(lambda own: on_tree(lambda tree: check_unbroken(tree, own)), selections))
+            return [verdict for verdict in pool.map(judged, mutants) if verdict]
 
 
 def say(text: str) -> None:
@@ -223,6 +276,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="plant faults and see that the tests notice")
     parser.add_argument("names", nargs="*", help="mutants to run; all of them without a name")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--resume", action="store_true", help="leave out what was killed before")
+    parser.add_argument("--limit", type=int, default=None, help="run at most so many")
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin none after that")
     parser.add_argument("--list", action="store_true", help="show the mutants and stop")
     chosen = parser.parse_args()
     mutants = read_table()
@@ -234,9 +290,15 @@ def main() -> int:
         for mutant in mutants:
             say(f"{mutant.name:32} {mutant.why}")
         return 0
-    verdicts = run_all(mutants, chosen.jobs)
+    every = len(mutants)
+    mutants = unjudged(mutants) if chosen.resume else mutants
+    # Those of one selection of tests one after the other: its unbroken run is then needed once.
+    mutants = sorted(mutants, key=lambda own: own.tests)[: chosen.limit]
+    verdicts = run_all(mutants, chosen.jobs, chosen.seconds) if mutants else []
     bad = [verdict for verdict in verdicts if verdict.result != "killed"]
+    judged = every - len(unjudged(read_table())) if chosen.resume else len(verdicts) - len(bad)
     say(f"{len(verdicts) - len(bad)} of {len(verdicts)} planted faults were killed")
+    say(f"killed={judged} rows={every}") if chosen.resume else None
     for verdict in bad:
         say(f"{verdict.result.upper()}: {verdict.name}: {verdict.detail}")
     return 1 if bad else 0

@@ -1,0 +1,1 @@
+"""How much of each promise's test has been run, and on which code."""

@@ -1,0 +1,41 @@
+"""Makes the text of docs about `reliability`."""
+
+from pathlib import Path
+
+from fewbits_lab.prose import paragraph
+from fewbits_lab.results import results
+from fewbits_lab.studies.reliability import show
+from fewbits_lab.studies.reliability.run import ROOT_OF_CHECKOUT, old
+from fewbits_lab.tables import markdown
+
+OLDER = "**older than the code**"
+
+
+def figures_table() -> str:
+    """One row for each stage that has run."""
+    return markdown(show.stages(results("reliability")))
+
+
+def figures_verdict() -> str:
+    """How many stages have reached their full size, and which have failed."""
+    stages = results("reliability")["stages"]
+    full = sum(own["done"] >= own["full"] for own in stages.values())
+    failed = sorted(name for name, own in stages.items() if own["failures"])
+    said = (
+        f"These failed: {', '.join(f'`{name}`' for name in failed)}." if failed else "None failed."
+    )
+    return paragraph(f"Of {len(stages)} stages {full} have reached their full size. {said}")
+
+
+def marked(page: str, root: Path = ROOT_OF_CHECKOUT) -> str:
+    """The page with a mark on each row whose figure is older than the code that it covers.
+
+    This is done when the docs are built and not when numbers are rendered: or else every change of
+    code would make the page stale.
+    """
+    stale = old(results("reliability")["stages"], root)
+    lines = page.split("\n")
+    for number, line in enumerate(lines):
+        if line.startswith("|") and any(f"(`soak.py {name}`)" in line for name in stale):
+            lines[number] = line.removesuffix(" |") + f" ({OLDER}) |"
+    return "\n".join(lines)

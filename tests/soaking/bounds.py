@@ -1,0 +1,257 @@
+"""R7 and R8: memory and time that a frame can take from its reader."""
+
+import json
+import math
+import os
+import re
+import resource
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+import fewbits
+from cases import ROW_IDS, ROWS, array
+from fewbits.errors import DecodeError
+from fuzz import swift, test_fuzz
+from mutants import ROOT
+from soaking.programs import last_line, run
+from soaking.stage import CODEC, CORE, Stage, StageError, Work
+
+VALUES = 1 << 20
+SLACK = 1 << 20  # bytes: the allocator's own, and Python's objects
+A_VALUE = 32  # bytes that decoding may take for each value, unless values are coded one by one
+STEP = 1 << 16  # bytes, of the search for the least memory that suffices
+# Large blocks are mapped one by one and given back at once, so that the limit sees them as they are.
+MAPPED = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
+HEADERS = 10_000
+BEFORE_REFUSAL = 4096  # bytes: what a refused header may allocate
+LIMIT = 1 << 16  # elements, of the slowest frames
+SLOW = 0.010  # seconds that no input of 4 KiB may take within that limit
+EXPONENT = 1.2  # of the time as a power of the number of values; 1 is linear
+
+
+# ---- memory ----
+
+
+def memory(work: Work) -> None:
+    """Each row of `cases.py` in a child of its own, with limits on its address space."""
+    figures = work.figures.setdefault("peaks", {})
+    while not work.over:
+        share = [(work.start + n) % len(ROWS) for n in range(min(8, work.left))]
+        words = (sys.executable, "-m", "soaking.bounds", "memory", *map(str, share))
+        text = run("memory", *words, cwd=ROOT / "tests", env=os.environ | MAPPED)
+        for number, found in zip(share, json.loads(last_line(text)), strict=True):
+            figures[ROW_IDS[number]] = found
+        most = max(figures, key=lambda name: figures[name])
+        summary = f"at most {figures[most]:.1f} bytes a value, of `{most}`"
+        work.add(len(share), summary)
+
+
+def allowance(number: int) -> int:
+    """Bytes that decoding may take: the output and a section where values are coded one by one."""
+    case, format = ROWS[number]
+    each = 2 * format.itemsize + 2 if case.plain else A_VALUE
+    return VALUES * each + SLACK
+
+
+def peak(number: int) -> float:
+    """The least memory, in bytes a value, with which a frame of this row decodes."""
+    case, format = ROWS[number]
+    x = array(np.random.default_rng(1).standard_normal(VALUES), format)
+    frame = np.frombuffer(fewbits.compress(x, case.operator, seed=1, threads=1), np.uint8)
+    small = fewbits.compress(x[:1000], case.operator, seed=1)
+    fewbits.decompress(small, threads=1)
+    del x
+    low, high = 0, allowance(number) // STEP
+    if not decodes_within(frame, high * STEP):
+        raise AssertionError(f"{ROW_IDS[number]} does not decode within {high * STEP:,} bytes")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if decodes_within(frame, middle * STEP) else (middle, high)
+    return round(high * STEP / VALUES, 2)
+
+
+def decodes_within(frame: np.ndarray, more: int) -> bool:
+    """Whether so many bytes of address space beside those in use are enough."""
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (used + more, hard))
+    try:
+        fewbits.decompress(frame, threads=1)
+    except (MemoryError, DecodeError):  # the frame is good: what is missing is memory
+        return False
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+    return True
+
+
+# ---- hostile headers ----
+
+
+def hostile(random: Random) -> bytes:
+    """A frame whose header claims far more than its bytes hold, behind a right checksum."""
+    draft = test_fuzz.plausible_draft(random)
+    huge = random.choice(test_fuzz.NOTABLE[-12:])
+    draft.shape = [random.choice((huge, huge, 1, 3)) for _ in range(random.randrange(1, 6))]
+    draft.shape.append(huge)
+    return draft.encode()
+
+
+def headers(work: Work) -> None:
+    """What Python traces while a header is refused; the first refusals load what they need."""
+    random = Random(f"hostile {work.start}")
+    for _ in range(200):
+        refused(hostile(random))
+    worst = work.figures.get("worst", 0)
+    tracemalloc.start()
+    try:
+        while not work.over:
+            for _ in range(500):
+                worst = max(worst, refused(hostile(random)))
+            work.figures["worst"] = worst
+            work.add(500, f"at most {worst:,} bytes before the refusal")
+    finally:
+        tracemalloc.stop()
+    if worst > BEFORE_REFUSAL:
+        raise StageError(f"{worst:,} bytes were allocated before a refusal")
+
+
+def refused(frame: bytes) -> int:
+    """Bytes of the peak, less those of the traceback that a caught error keeps."""
+    tracemalloc.clear_traces() if tracemalloc.is_tracing() else None
+    before = tracemalloc.get_traced_memory()[0]
+    tracemalloc.reset_peak() if tracemalloc.is_tracing() else None
+    try:
+        fewbits.decompress(frame)
+    except DecodeError:
+        return tracemalloc.get_traced_memory()[1] - before
+    raise StageError(f"accepted: {frame.hex()}")
+
+
+# ---- time ----
+
+
+def seconds(frame: np.ndarray, repeats: int = 3) -> float:
+    """The least of a few times: what the frame needs, whatever else runs."""
+    least = math.inf
+    for _ in range(repeats):
+        start = time.perf_counter()
+        try:
+            fewbits.decompress(frame, max_elements=LIMIT, threads=1)
+        except DecodeError:
+            pass
+        least = min(least, time.perf_counter() - start)
+    return least
+
+
+def climb(work: Work) -> None:
+    """Frames that took longest are changed again; what takes longer still replaces them."""
+    source, random = np.random.default_rng(work.start), Random(f"slow {work.start}")
+    pool = [slow_frame(number) for number in range(len(ROWS))]
+    times = [seconds(np.frombuffer(frame, np.uint8)) for frame in pool]
+    made = swift.bases(work.start)
+    while not work.over:
+        number = random.randrange(len(pool)) if random.random() < 0.9 else -1
+        base = pool[number] if number >= 0 else next(made)
+        found = swift.variants(base, 50, source)
+        spent = [seconds(frame, 1) for frame in found]
+        best = max(range(len(found)), key=lambda n: spent[n])
+        again = seconds(found[best])
+        worst = min(range(len(pool)), key=lambda n: times[n]) if number < 0 else number
+        if again > times[worst]:
+            pool[worst], times[worst] = found[best].tobytes(), again
+        if (slowest := max(times)) > work.figures.get("slowest", 0.0):
+            work.figures["slowest"] = slowest
+            work.figures["elements"] = elements(pool[times.index(slowest)])
+        work.add(50, told_slowest(work))
+    if (slowest := seconds(np.frombuffer(pool[times.index(max(times))], np.uint8), 9)) > SLOW:
+        raise StageError(f"an input of 4 KiB takes {1e3 * slowest:.1f} ms")
+
+
+def told_slowest(work: Work) -> str:
+    slowest, count = work.figures["slowest"], max(1, work.figures["elements"])
+    each = f"{1e9 * slowest / count:.0f} ns a value" if count > 100 else "few values"
+    return f"slowest {1e3 * slowest:.2f} ms for {count:,} values, {each}"
+
+
+def slow_frame(number: int) -> bytes:
+    """As many values of a row as 4 KiB hold."""
+    case, format = ROWS[number]
+    for count in (LIMIT, LIMIT // 4, LIMIT // 16, 1000, 500, 100):
+        x = array(np.random.default_rng(1).standard_normal(count), format)
+        x[np.arange(count) % 16 != 0] = 0
+        frame = bytes(fewbits.compress(x, case.operator, seed=1, threads=1))
+        if len(frame) <= 4096:
+            return frame
+    return frame
+
+
+def elements(frame: bytes) -> int:
+    try:
+        return fewbits.inspect(frame).elements
+    except DecodeError:
+        return 0
+
+
+def growth(work: Work) -> None:
+    """Times of 2^14 to 2^20 values of each row, and the slope of their logarithms."""
+    slopes = work.figures.setdefault("slopes", {})
+    sizes = [1 << power for power in range(14, 21, 2)]
+    while not work.over:
+        number = work.start % len(ROWS)
+        slopes[ROW_IDS[number]] = slope = round(least(lambda: fitted(number, sizes)), 3)
+        steepest = max(slopes, key=lambda name: slopes[name])
+        work.add(1, f"steepest exponent {slopes[steepest]:.2f}, of `{steepest}`")
+        if slope > EXPONENT:
+            raise StageError(f"time of {ROW_IDS[number]} grows with the power {slope:.2f}")
+
+
+def least(measure: Callable[[], float]) -> float:
+    """Of up to three fits the least: another process may have slowed the largest size."""
+    found = math.inf
+    for _ in range(3):
+        found = min(found, measure())
+        if found <= EXPONENT - 0.1:
+            break
+    return found
+
+
+def fitted(number: int, sizes: list[int]) -> float:
+    case, format = ROWS[number]
+    times = []
+    for count in sizes:
+        x = array(np.random.default_rng(1).standard_normal(count), format)
+        frame = fewbits.compress(x, case.operator, seed=1, threads=1)
+        out, spent = np.empty_like(x), []
+        for _ in range(5):
+            start = time.perf_counter()
+            fewbits.decompress(frame, out=out, threads=1)
+            spent.append(time.perf_counter() - start)
+        times.append(min(spent))
+    return float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
+
+
+def main() -> None:
+    numbers = [int(word) for word in sys.argv[2:] if re.fullmatch(r"\d+", word)]
+    sys.stdout.write(json.dumps([peak(number) for number in numbers]) + "\n")
+
+
+COVERS = (*CORE, *CODEC)
+STAGES = (
+    Stage("memory", "R7", "the least memory with which a frame of each operator and dtype decodes",
+          "rows", len(ROWS), COVERS, memory),
+    Stage("headers", "R7", "headers that claim too much: memory before they are refused",
+          "headers", HEADERS, COVERS, headers, least=500),
+    Stage("climb", "R8", "the slowest of inputs of 4 KiB that may claim 65,536 values",
+          "inputs", 1_000_000, COVERS, climb, least=5000),
+    Stage("growth", "R8", "the exponent of decoding time in the number of values", "rows",
+          len(ROWS), COVERS, growth),
+)  # fmt: skip
+
+if __name__ == "__main__":
+    main()

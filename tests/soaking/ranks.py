@@ -1,0 +1,126 @@
+"""R10 to R14 and R21: faults without a flake, replicas for a thousand steps, and steady memory."""
+
+import re
+import sys
+
+from cases import CASES
+from mutants import ROOT
+from soaking.fuzzing import together
+from soaking.programs import LOGS, last_line, numbers, passed, pytest_words, run
+from soaking.stage import CORE, LIBRARY, Stage, StageError, Work
+
+DISTRIBUTED = ROOT / "tests" / "distributed"
+FAULTS = DISTRIBUTED / "test_faults.py"
+STEPS = 1000
+# One of each family, in all schemes that are said to keep replicas alike.
+FAMILIES = (
+    "identity",
+    "bfloat16",
+    "natural",
+    "natural:coder=rans",
+    "natural-dithering",
+    "standard-dithering:p=2,block=64,scale=natural,coder=rans",
+    "sparse-dithering:rounding=stochastic",
+    "sparse-dithering:rounding=subtractive",
+    "sign:block=1024",
+    "spherical",
+    "top-k:fraction=0.25|natural",
+    "hadamard:block=64|rand-k:fraction=0.5|natural",
+)
+SCHEMES = ("sharded", "star", "gather")
+SETTINGS = ("one thread by torch", "OMP=1", "OMP=2", "mixed")
+WORLDS = (2, 4)
+REPLICAS = STEPS * len(FAMILIES) * len(SETTINGS) * len(WORLDS)
+COVERS = (*CORE, *LIBRARY)
+
+
+def faults(work: Work) -> None:
+    """Nothing else runs meanwhile: the tests have time-outs."""
+    while not work.over:
+        text = run(f"faults-{work.start}", *pytest_words(FAULTS))
+        work.figures["tests"] = work.figures.get("tests", 0) + passed(text)
+        work.add(1, f"{work.figures['tests']:,} tests", last_line(text))
+
+
+def replicas(work: Work) -> None:
+    """All families, worlds and settings, each with its share of the steps, one after the other."""
+    named = {part.partition(":")[0] for spec in FAMILIES for part in spec.split("|")}
+    known = {part.name for case in CASES for part in case.parts} - {"float16"}  # cast as bfloat16
+    if named != known:
+        raise StageError(f"families without a representative: {sorted(known - named)}")
+    combinations = [(world, setting) for world in WORLDS for setting in SETTINGS]
+    steps = max(20, min(STEPS, work.size // (len(FAMILIES) * len(combinations)) // 20 * 20))
+    work.figures["longest"] = max(steps, work.figures.get("longest", 0))
+    for number, (world, setting) in enumerate(combinations):
+        if work.seconds_left == 0:
+            return
+        scheme = SCHEMES[(number + work.figures.get("runs", 0)) % len(SCHEMES)]
+        words = (sys.executable, ROOT / "tests" / "soaking" / "replicas.py", str(world), setting,
+                 scheme, str(steps))  # fmt: skip
+        name = re.sub(r"\W", "-", f"replicas-{world}-{setting}")
+        digests = int(numbers(run(name, *words))["digests"])
+        work.figures["digests"] = work.figures.get("digests", 0) + digests
+        summary = (
+            f"{work.figures['digests']:,} digests equal on all ranks, worlds 2 and 4, runs of "
+            f"{work.figures['longest']} steps"
+        )
+        work.add(steps * len(FAMILIES), summary, f"{world} ranks, {setting}, {scheme}")
+    work.figures["runs"] = work.figures.get("runs", 0) + 1
+    work.add(0)
+
+
+def memories(work: Work) -> None:
+    """The soak's tests of memories, in worlds of 2 and 4 and in every scheme."""
+    cases = [f"[{world}-{scheme}]" for world in WORLDS for scheme in SCHEMES]
+    name = "test_replicas_stay_identical_for_two_hundred_steps"
+    while not work.over:
+        case = cases[work.start % len(cases)]
+        node = f"{DISTRIBUTED / 'test_feedback.py'}::{name}{case}"
+        text = run(f"memories-{case[1:-1]}", *pytest_words("--soak", node))
+        passed(text)
+        work.add(1, "all pairs of method and operator, 200 steps", case)
+
+
+def steady(work: Work) -> None:
+    """Two ranks for so many steps; then calls and refusals in two processes of their own."""
+    share = work.size / 20_000
+    calls, refusals = max(4000, int(1e6 * share)), max(400, int(1e5 * share))
+    script = ROOT / "tests" / "soaking" / "steady.py"
+    growth: dict[str, float] = work.figures.setdefault("growth_mib", {})
+
+    def told(name: str, *words: str) -> None:
+        text = run(f"steady-{name}", sys.executable, script, *words)
+        growth[name] = round(numbers(text)["growth"], 2)
+
+    store = LOGS / "steady-store"
+    LOGS.mkdir(parents=True, exist_ok=True)
+    store.unlink(missing_ok=True)
+    together(
+        lambda rank=rank: told(f"rank-{rank}", "train", str(work.size), str(rank), str(store))
+        for rank in range(2)
+    )
+    together([
+        lambda: told("calls", "calls", str(calls)),
+        lambda: told("refusals", "refusals", str(refusals)),
+    ])  # fmt: skip
+    done = work.figures
+    done["calls"] = done.get("calls", 0) + calls
+    done["refusals"] = done.get("refusals", 0) + refusals
+    summary = (
+        f"and {done['calls']:,} calls and {done['refusals']:,} refusals: memory grew by at most "
+        f"{max(growth.values()):.1f} MiB a process, files and threads by none"
+    )
+    work.add(work.size, summary)
+
+
+STAGES = (
+    Stage("faults", "R10–R13", "`test_faults.py` again and again: killed, stopped, failing and "
+          "straying ranks", "runs", 100, COVERS, faults),
+    Stage("replicas", "R14", "SHA-256 of parameters equal on all ranks, every family of operators, "
+          "four settings of threads", "steps", REPLICAS, COVERS, replicas,
+          least=20 * REPLICAS // STEPS),
+    Stage("memories", "R14", "the same with memories: all pairs of feedback and operator, 200 "
+          "steps", "runs", len(WORLDS) * len(SCHEMES), COVERS, memories),
+    Stage("steady", "R21", "training of two ranks, calls and refusals: memory, files and threads "
+          "stay as they are", "steps", 20_000, COVERS, steady, least=200),
+)  # fmt: skip
