@@ -1,5 +1,6 @@
 """R7 and R8: memory and time that a frame can take from its reader."""
 
+import contextlib
 import json
 import math
 import os
@@ -9,6 +10,7 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -26,10 +28,10 @@ VALUES = 1 << 20
 SLACK = 1 << 20  # bytes: the allocator's own, and Python's objects
 A_VALUE = 32  # bytes that decoding may take for each value, unless values are coded one by one
 STEP = 1 << 16  # bytes, of the search for the least memory that suffices
-# Large blocks are mapped one by one and given back at once, so that the limit sees them as they are.
+# Large blocks are mapped one by one and given back at once: the limit sees them as they are.
 MAPPED = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
 HEADERS = 10_000
-BEFORE_REFUSAL = 4096  # bytes: what a refused header may allocate
+BEFORE_REFUSAL = 8192  # bytes that a refusal may take: the header as Python sees it, and the error
 LIMIT = 1 << 16  # elements, of the slowest frames
 SLOW = 0.010  # seconds that no input of 4 KiB may take within that limit
 EXPONENT = 1.2  # of the time as a power of the number of values; 1 is linear
@@ -114,7 +116,7 @@ def headers(work: Work) -> None:
             for _ in range(500):
                 worst = max(worst, refused(hostile(random)))
             work.figures["worst"] = worst
-            work.add(500, f"at most {worst:,} bytes before the refusal")
+            work.add(500, f"at most {worst:,} bytes, Python's own objects")
     finally:
         tracemalloc.stop()
     if worst > BEFORE_REFUSAL:
@@ -123,9 +125,9 @@ def headers(work: Work) -> None:
 
 def refused(frame: bytes) -> int:
     """Bytes of the peak, less those of the traceback that a caught error keeps."""
-    tracemalloc.clear_traces() if tracemalloc.is_tracing() else None
+    if tracemalloc.is_tracing():
+        tracemalloc.clear_traces()
     before = tracemalloc.get_traced_memory()[0]
-    tracemalloc.reset_peak() if tracemalloc.is_tracing() else None
     try:
         fewbits.decompress(frame)
     except DecodeError:
@@ -141,10 +143,8 @@ def seconds(frame: np.ndarray, repeats: int = 3) -> float:
     least = math.inf
     for _ in range(repeats):
         start = time.perf_counter()
-        try:
+        with contextlib.suppress(DecodeError):
             fewbits.decompress(frame, max_elements=LIMIT, threads=1)
-        except DecodeError:
-            pass
         least = min(least, time.perf_counter() - start)
     return least
 
@@ -204,7 +204,7 @@ def growth(work: Work) -> None:
     sizes = [1 << power for power in range(14, 21, 2)]
     while not work.over:
         number = work.start % len(ROWS)
-        slopes[ROW_IDS[number]] = slope = round(least(lambda: fitted(number, sizes)), 3)
+        slopes[ROW_IDS[number]] = slope = round(least(partial(fitted, number, sizes)), 3)
         steepest = max(slopes, key=lambda name: slopes[name])
         work.add(1, f"steepest exponent {slopes[steepest]:.2f}, of `{steepest}`")
         if slope > EXPONENT:

@@ -2,13 +2,13 @@
 
 import sys
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 
 import fewbits
 from mutants import ROOT
+from soaking.fuzzing import together
 from soaking.programs import driver, numbers, run
 from soaking.stage import CODEC, CORE, Stage, StageError, Work
 
@@ -27,6 +27,7 @@ def frames() -> list[Path]:
 def damaged(work: Work) -> None:
     """The native reader meets everything; then `decompress` meets what is exhaustive."""
     program, good = driver("damage"), frames()
+    work.ready()
     while not work.over:
         share = min(work.left, BATCH)
         if share == 0:
@@ -41,16 +42,16 @@ def damaged(work: Work) -> None:
 def damaged_python(work: Work) -> None:
     """The same through `decompress`, frame by frame; goes on where the last run has ended."""
     good = frames()
+
+    def part(number: int, *paths: Path) -> None:
+        words = (sys.executable, "-m", "soaking.damage", *paths)
+        tried = int(numbers(run(f"damage-python-{number}", *words, cwd=ROOT / "tests"))["tried"])
+        work.figures["tried"] = work.figures.get("tried", 0) + tried
+
     while not work.over:
         number = work.start % len(good)
         share = good[number : number + min(8, work.left)]
-        with ThreadPoolExecutor(2) as pool:
-            words = [(sys.executable, "-m", "soaking.damage", *share[n::2]) for n in range(2)]
-            texts = list(pool.map(
-                lambda n: run(f"damage-python-{n}", *words[n], cwd=ROOT / "tests"), range(2)
-            ))  # fmt: skip
-        tried = sum(int(numbers(text)["tried"]) for text in texts)
-        work.figures["tried"] = work.figures.get("tried", 0) + tried
+        together(part, [(n, *share[n::2]) for n in range(2)])
         work.add(len(share), f"{work.figures['tried']:,} damaged frames, 0 accepted")
 
 

@@ -82,11 +82,7 @@ def biases(work: Work) -> None:
         work.add((share // 4 + 1) * SIZE, summary(pooled))
 
     # The slowest first, or one of two processors would wait for it at the end.
-    together(
-        lambda spec=spec, number=number: part(spec, number)
-        for spec in reversed(UNBIASED)
-        for number in range(4)
-    )
+    together(part, [(spec, number) for spec in reversed(UNBIASED) for number in range(4)])
     for spec, totals in pooled.items():
         if max(map(abs, scores(totals, UNBIASED[spec]))) > SCORE:
             raise StageError(f"{spec} is biased: scores {scores(totals)}")

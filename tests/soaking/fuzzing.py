@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from mutants import ROOT
 from soaking.programs import (
@@ -30,10 +31,10 @@ QUICK = "malloc_context_size=1:quarantine_size_mb=4:thread_local_quarantine_size
 READERS = ("frame", "unpack", "natural", "undither", "coded", "steps", "places", "units", "switch")
 
 
-def together(tasks: Iterable[Callable[[], None]]) -> None:
+def together(task: Callable[..., None], parts: Iterable[tuple[Any, ...]]) -> None:
     """Two at a time; the first error is raised when all have ended."""
     with ThreadPoolExecutor(2) as pool:
-        futures = [pool.submit(task) for task in tasks]
+        futures = [pool.submit(task, *own) for own in parts]
     for future in futures:
         future.result()
 
@@ -57,8 +58,8 @@ def fuzz_target(work: Work, folder: str, target: str, number: int, seconds: int)
     findings = BUILD / "fuzz" / "findings"
     findings.mkdir(parents=True, exist_ok=True)
     length = LENGTHS[work.figures.get("rounds", 0) % len(LENGTHS)]
-    limits = (f"-max_total_time={seconds}", f"-max_len={length}", "-timeout=10",
-              "-print_final_stats=1", "-detect_leaks=0", f"-runs={max(work.left, 1000)}")  # fmt: skip
+    limits = (f"-max_total_time={seconds}", f"-max_len={length}", f"-runs={max(work.left, 1000)}",
+              "-timeout=10", "-print_final_stats=1", "-detect_leaks=0")  # fmt: skip
     place = f"-artifact_prefix={findings}/{target}-"
     text = run(
         f"{folder}-{target}-{number}", BUILD / folder / f"fuzz_{target}", *limits, place,
@@ -78,12 +79,10 @@ def fuzz_target(work: Work, folder: str, target: str, number: int, seconds: int)
 def rounds(work: Work, folder: str, targets: Iterable[str]) -> None:
     """Every target for the same time, again and again."""
     turns = [(name, turn) for name in targets for turn in range(TURNS.get(name, 1))]
+    work.ready()
     seconds = max(1, min(10, work.size // (60_000 * len(turns))))
     while not work.over:
-        together(
-            lambda name=name, turn=turn: fuzz_target(work, folder, name, turn, seconds)
-            for name, turn in turns
-        )
+        together(fuzz_target, [(work, folder, name, turn, seconds) for name, turn in turns])
         work.figures["rounds"] = work.figures.get("rounds", 0) + 1
 
 
@@ -103,6 +102,7 @@ def fuzz_memory(work: Work) -> None:
 
 def fuzz_python(work: Work) -> None:
     environment = sanitized_environment()
+    work.ready()
 
     def part(number: int, share: int, seconds: float) -> None:
         words = (FUZZ / "swift.py", "--executions", str(share), "--seconds", f"{seconds:.0f}",
@@ -116,8 +116,7 @@ def fuzz_python(work: Work) -> None:
 
     while not work.over:
         seconds = min(60.0, work.seconds_left)
-        shares = enumerate(share_out(work, 2))
-        together(lambda n=n, share=share: part(n, share, seconds) for n, share in shares)
+        together(part, [(n, share, seconds) for n, share in enumerate(share_out(work, 2))])
 
 
 STAGES = (

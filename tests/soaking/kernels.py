@@ -1,7 +1,5 @@
 """R5: every table of kernels gives the bits of the portable one."""
 
-from collections.abc import Callable
-
 from soaking.fuzzing import together
 from soaking.programs import driver, numbers, run
 from soaking.stage import CORE, Stage, StageError, Work
@@ -9,47 +7,44 @@ from soaking.stage import CORE, Stage, StageError, Work
 COVERS = (*CORE, "tests/native/sweep.cpp")
 
 
-def part(work: Work, name: str, *words: object, count: int, text: Callable[[int], str]) -> None:
+def part(work: Work, text: str, count: int, name: str, *words: object) -> None:
+    """One run of the driver, `count` of the stage's unit; `text` is told the number of kernels."""
     told = numbers(run(f"sweep-{name}", *map(str, words)))
     if told["tables"] < 2:
         raise StageError("this machine has the portable table alone: nothing was compared")
-    work.add(count, text(int(told["kernels"])))
+    work.add(count, text.format(int(told["kernels"])))
 
 
 def patterns(work: Work) -> None:
     """The run goes on where the last one has ended, in pieces for two processes."""
-    program, piece = driver("sweep"), 1 << 25
+    program, chunk = driver("sweep"), 1 << 14
+    work.ready()
     while not work.over:
-        first = work.start % (1 << 32)
-        sizes = [min(piece, 1 << 14 | work.left & -(1 << 14))] * 2
-        together(
-            lambda n=n: part(
-                work, f"patterns-{n}", program, "patterns", first + n * sizes[0], sizes[n],
-                count=sizes[n],
-                text=lambda kernels: f"each through {kernels} kernels, there and back",
-            )
-            for n in range(2)
-        )  # fmt: skip
+        size = min(1 << 25, max(chunk, work.left // 2 // chunk * chunk))
+        places = [(work.start + n * size) % (1 << 32) for n in range(2)]
+        told = "each through {} kernels, there and back"
+        together(part, [
+            (work, told, size, f"patterns-{n}", program, "patterns", place, size)
+            for n, place in enumerate(places)
+        ])  # fmt: skip
 
 
 def shapes(work: Work) -> None:
     program = driver("sweep")
-    part(work, "shapes", program, "shapes", count=1,
-         text=lambda kernels: f"{kernels} kernels at lengths 0 to 257 and addresses 0 to 63, "
-         "16-bit formats whole")  # fmt: skip
+    work.ready()
+    told = "{} kernels at lengths 0 to 257 and addresses 0 to 63, 16-bit formats whole"
+    part(work, told, 1, "shapes", program, "shapes")
 
 
 def blocks(work: Work) -> None:
-    program, piece = driver("sweep"), 20_000_000
+    program = driver("sweep")
+    work.ready()
     while not work.over:
-        seed, size = work.start, min(piece, -(-work.left // 2))
-        together(
-            lambda n=n: part(
-                work, f"random-{n}", program, "random", size, 2 * seed + n, count=size,
-                text=lambda kernels: f"{kernels} kernels",
-            )
+        seed, size = work.start, min(20_000_000, -(-work.left // 2))
+        together(part, [
+            (work, "{} kernels", size, f"random-{n}", program, "random", size, 2 * seed + n)
             for n in range(2)
-        )  # fmt: skip
+        ])  # fmt: skip
 
 
 STAGES = (

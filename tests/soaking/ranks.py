@@ -95,14 +95,9 @@ def steady(work: Work) -> None:
     store = LOGS / "steady-store"
     LOGS.mkdir(parents=True, exist_ok=True)
     store.unlink(missing_ok=True)
-    together(
-        lambda rank=rank: told(f"rank-{rank}", "train", str(work.size), str(rank), str(store))
-        for rank in range(2)
-    )
-    together([
-        lambda: told("calls", "calls", str(calls)),
-        lambda: told("refusals", "refusals", str(refusals)),
-    ])  # fmt: skip
+    steps = str(work.size)
+    together(told, [(f"rank-{rank}", "train", steps, str(rank), str(store)) for rank in range(2)])
+    together(told, [("calls", "calls", str(calls)), ("refusals", "refusals", str(refusals))])
     done = work.figures
     done["calls"] = done.get("calls", 0) + calls
     done["refusals"] = done.get("refusals", 0) + refusals

@@ -9,10 +9,10 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS), str(TESTS / "distributed")]
 
-from launch import Launcher
-from test_replicas import SETTINGS
+from launch import Launcher  # noqa: E402
+from test_replicas import SETTINGS  # noqa: E402
 
-from soaking.ranks import FAMILIES
+from soaking.ranks import FAMILIES  # noqa: E402
 
 
 def main() -> None:

@@ -12,11 +12,11 @@ from fewbits_lab.studies.reliability import run as ledger
 from mutants import ROOT, say
 
 CORE = ("native/**/*.cpp", "native/**/*.h", "CMakeLists.txt")
-CODEC = tuple(
-    f"src/fewbits/{name}"
-    for name in ("backend/**/*.py", "codec.py", "coding/**/*.py", "core/**/*.py", "families/**/*.py",
-                 "operators/**/*.py", "reference/**/*.py", "registry.py", "rng.py", "wire/**/*.py")
-)  # fmt: skip
+_FOLDERS = ("backend", "coding", "core", "families", "operators", "reference", "wire")
+CODEC = (
+    *(f"src/fewbits/{name}/**/*.py" for name in _FOLDERS),
+    *(f"src/fewbits/{name}.py" for name in ("codec", "registry", "rng")),
+)
 LIBRARY = ("src/fewbits/**/*.py",)
 
 
@@ -78,6 +78,10 @@ class Work:
     def over(self) -> bool:
         """Whether this run has done enough, or had its time."""
         return self.left == 0 or self.seconds_left == 0
+
+    def ready(self) -> None:
+        """What was built until now is not part of the time that the stage takes."""
+        self.began = time.perf_counter()
 
     def add(self, count: int, summary: str = "", told: str = "") -> None:
         """Keep a finished part at once, and say so from time to time."""

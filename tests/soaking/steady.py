@@ -34,8 +34,8 @@ class Watch:
             return
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         self.memory.append(pages * os.sysconf("SC_PAGE_SIZE") / 2**20)
-        counts = (len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task")))
-        self.others.append(counts)
+        files, tasks = (len(list(Path("/proc/self", name).iterdir())) for name in ("fd", "task"))
+        self.others.append((files, tasks))
 
     def tell(self) -> None:
         quarter = len(self.memory) // 4
@@ -49,13 +49,14 @@ class Watch:
             sys.exit(f"memory grew by {growth:.1f} MiB: {self.memory[::quarter]}")
 
 
-def train(watch: Watch, steps: int, rank: int, store: str) -> None:
+def train(watch: Watch, steps: int, own: str, store: str) -> None:
     import torch
     import torch.distributed as dist
 
     from fewbits import ddp
 
     torch.set_num_threads(1)
+    rank = int(own)
     dist.init_process_group(
         "gloo", store=dist.FileStore(store, 2), rank=rank, world_size=2,
         timeout=timedelta(seconds=60),
@@ -107,8 +108,6 @@ def main() -> None:
     what, number, *more = sys.argv[1:]
     watch = Watch(int(number))
     known: dict[str, Callable[..., None]] = {"train": train, "calls": calls, "refusals": refusals}
-    if what == "train":
-        more = [int(more[0]), more[1]]
     known[what](watch, int(number), *more)
     watch.tell()
 

@@ -102,9 +102,8 @@ def mutants(work: Work) -> None:
 def threads(work: Work) -> None:
     """The native core with the thread sanitizer; nothing of it starts threads, callers do."""
     flags = "-fsanitize=thread -g -O1"
-    core = configure(
-        "threads", "-DCMAKE_CXX_COMPILER=g++", f"-DCMAKE_CXX_FLAGS={flags}", "-DCMAKE_BUILD_TYPE=None"
-    )  # fmt: skip
+    options = (f"-DCMAKE_CXX_FLAGS={flags}", "-DCMAKE_BUILD_TYPE=None")
+    core = configure("threads", "-DCMAKE_CXX_COMPILER=g++", *options)
     program = LOGS / "threads"
     places = (f"-I{ROOT / 'native'}", f"-Wl,-rpath,{core}")
     run("threads-compile", "g++", "-std=c++20", *flags.split(), *places,

@@ -3,8 +3,8 @@
     python tests/soak.py [stage ...] [--fraction 0.1] [--seconds N]
 
 writes `result.json`, after every finished part of a stage. What is done is summed up as long as the
-files that the stage covers stay as they are: their digest is in the file. Once they have changed the
-sum begins again, and until then the docs say that the figure is older than the code.
+files that the stage covers stay as they are: their digest is in the file. Once they have changed,
+the docs say that the figure is older than the code, and the next run begins the sum again.
 """
 
 import hashlib
