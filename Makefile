@@ -55,8 +55,8 @@ docs: $(STAMP)  ## HTML in docs/_build/html, warnings are errors
 golden: $(STAMP)  ## write the golden frames that are missing; never overwrites
 	$(BIN)/python tests/golden/regenerate.py
 
-soak: $(STAMP)  ## hours of patience: statistics, sanitizers, fuzzing, planted faults
-	$(BIN)/python tests/soak.py
+soak: $(STAMP)  ## hours of patience: fuzzing, sanitizers, statistics, planted faults; SOAK="--fraction 0.1" for less
+	$(BIN)/python tests/soak.py $(SOAK)
 
 wheel: $(STAMP)  ## the wheels of the library and of the laboratory, in dist
 	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation -w dist . ./lab

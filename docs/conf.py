@@ -12,6 +12,7 @@ from fewbits.core.operator import Operator
 from fewbits.core.parameters import fields
 from fewbits.reference.formats import BY_NAME, FORMATS
 from fewbits.registry import catalogue, example_specs
+from fewbits_lab.studies.reliability.text import marked
 
 project = "fewbits"
 author = "The fewbits contributors"
@@ -137,6 +138,13 @@ def write_operator_pages(_: Sphinx) -> None:
             path.write_text(text)
 
 
+def mark_old_figures(_: Sphinx, name: str, source: list[str]) -> None:
+    """Say of each figure of the soak whether the code has changed since."""
+    if name == "reliability":
+        source[0] = marked(source[0])
+
+
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
+    app.connect("source-read", mark_old_figures)
     app.connect("builder-inited", write_operator_pages)

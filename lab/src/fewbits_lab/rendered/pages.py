@@ -19,6 +19,7 @@ from fewbits_lab.studies.local_sgd import text as local_sgd
 from fewbits_lab.studies.methods import text as by_method
 from fewbits_lab.studies.oc_regressions import text as regressions
 from fewbits_lab.studies.oc_sweep import text as sweep
+from fewbits_lab.studies.reliability import text as reliability
 from fewbits_lab.studies.scale import text as scale
 from fewbits_lab.studies.sharded_training import text as sharded
 from fewbits_lab.studies.switch_links import text as switch_links
@@ -93,6 +94,10 @@ PAGES: dict[str, dict[str, Block]] = {
         "federated": federated_mnist.federated_table,
         "scale": federated_scale.scale_table,
         "scale-verdict": federated_scale.scale_verdict,
+    },
+    "docs/reliability.md": {
+        "verdict": reliability.figures_verdict,
+        "figures": reliability.figures_table,
     },
     "docs/switch.md": {
         "arithmetic": switch_speed.arithmetic_table,
