@@ -74,6 +74,7 @@ Kernels filled(const Table &own) {
         .steps = group(&Table::steps),
         .spherical = group(&Table::spherical),
         .switching = group(&Table::switching),
+        .sealing = group(&Table::sealing),
     };
 }
 

@@ -9,6 +9,7 @@
 
 #include "fewbits.h"
 #include "switch/arithmetic.h"
+#include "switch/blake2sp.h"
 
 namespace fewbits {
 
@@ -224,6 +225,7 @@ template <template <class> class Slot> struct Groups {
     Slot<StepKernels> steps{};
     Slot<SphereKernels> spherical{};
     Slot<SwitchKernels> switching{}; // in-network aggregation
+    Slot<HashKernels> sealing{};     // its packets' tags
 
     template <class F> const Slot<NaturalKernels<F>> &natural() const {
         if constexpr (std::is_same_v<F, Float32>) {

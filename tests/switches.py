@@ -14,19 +14,22 @@ import numpy as np
 from fewbits import Rng
 from fewbits.backend import library as _native
 from fewbits.backend import switch as native_switch
+from fewbits.reference import sealing
 from fewbits.switch import aggregator
 from fewbits.switch.aggregator import Aggregator, AggregatorSetup
+from fewbits.switch.keys import SwitchKey
 from fewbits.switch.protocol import Address, new_job
 from fewbits.switch.worker import SwitchWorker
 
 HOST = "127.0.0.1"
+HEADER = 96
 
 
 def serving(
-    setup: AggregatorSetup, bind: Address | None = None
+    setup: AggregatorSetup, bind: Address | None = None, key: SwitchKey | None = None
 ) -> AbstractContextManager[Aggregator]:
     """An aggregator on this machine that answers until the end of the block."""
-    return aggregator.serving(setup, bind or Address(HOST, 0))
+    return aggregator.serving(setup, bind or Address(HOST, 0), key)
 
 
 class Relay:
@@ -120,13 +123,14 @@ def exchanged(
     sizes: Sequence[int],
     chunk: int,
     timeout: float = 20.0,
+    secret: SwitchKey | None = None,
 ) -> list[list[bytes]]:
     """What each worker receives, batch by batch."""
     job = new_job()
 
     def run(worker: int) -> list[bytes]:
         own = SwitchWorker(
-            aggregators, job, worker=worker, workers=workers, chunk=chunk, timeout=timeout
+            aggregators, job, worker=worker, workers=workers, chunk=chunk, timeout=timeout, key=secret
         )
         try:
             own.join()
@@ -160,17 +164,26 @@ def packet(
     flags: int = 0,
     key: bytes = bytes(16),
     first: int = 0,
+    nonce: int = 0,
+    sequence: int = 0,
+    secret: SwitchKey | None = None,
+    side: int = 0,
 ) -> bytes:
-    """A packet of any content with a right checksum."""
+    """A packet of any content with a right checksum, or with the tag of one side by `secret`."""
     body = struct.pack(
-        "<4sBBHQHHIQ16sQI", b"fwbs", 1, kind, flags, job, workers, worker, slot, round, key, first,
-        len(codes) if count is None else count,
+        "<4sBBHQHHIQ16sQIIQQ", b"fwbs", 2, kind, flags, job, workers, worker, slot, round, key,
+        first, len(codes) if count is None else count, 0, nonce, sequence,
     )  # fmt: skip
-    return sealed(body + bytes(4) + codes)
+    return sealed(body + bytes(16) + codes, secret, side)
 
 
-def sealed(data: bytes) -> bytes:
-    """The packet with its checksum put right."""
-    crc = _native.crc32c(np.frombuffer(data[:60], np.uint8))
-    crc = _native.crc32c(np.frombuffer(data[64:], np.uint8), crc)
-    return data[:60] + struct.pack("<I", crc) + data[64:]
+def sealed(data: bytes, secret: SwitchKey | None = None, side: int = 0) -> bytes:
+    """The packet with its checksum or tag put right."""
+    if secret is None:
+        crc = _native.crc32c(np.frombuffer(data[:80], np.uint8))
+        tag = struct.pack("<I12x", _native.crc32c(np.frombuffer(data[HEADER:], np.uint8), crc))
+    else:
+        job, nonce = struct.unpack_from("<8xQ48xQ", data)
+        own = sealing.subkey(secret.root, job, nonce, side)
+        tag = sealing.tag(own, data[:80] + data[HEADER:])
+    return data[:80] + tag + data[HEADER:]

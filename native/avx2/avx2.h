@@ -100,5 +100,6 @@ extern const DitherKernels avx2_dithering;
 extern const StepKernels avx2_steps;
 extern const SphereKernels avx2_spherical;
 extern const SwitchKernels avx2_switching;
+extern const HashKernels avx2_sealing;
 
 } // namespace fewbits

@@ -140,6 +140,7 @@ constinit const Table table = {
     .steps = &avx2_steps,
     .spherical = &avx2_spherical,
     .switching = &avx2_switching,
+    .sealing = &avx2_sealing,
 };
 
 } // namespace

@@ -17,6 +17,7 @@ extern const DitherKernels portable_dithering;
 extern const StepKernels portable_steps;
 extern const SphereKernels portable_spherical;
 extern const SwitchKernels portable_switching;
+extern const HashKernels portable_sealing;
 
 template <class F> constexpr const NaturalKernels<F> &portable_natural() {
     if constexpr (std::is_same_v<F, Float32>) {

@@ -72,6 +72,7 @@ constinit const Table portable_table = {
     .steps = &portable_steps,
     .spherical = &portable_spherical,
     .switching = &portable_switching,
+    .sealing = &portable_sealing,
 };
 
 } // namespace fewbits

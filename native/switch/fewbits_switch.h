@@ -43,11 +43,13 @@ FEWBITS_API int fewbits_switch_decode(const uint8_t *codes, size_t count, uint32
 
 /* ---- the aggregator: a state in the caller's memory, one packet after the other ---- */
 
-#define FEWBITS_SWITCH_HEADER 64
+#define FEWBITS_SWITCH_HEADER 96
 #define FEWBITS_SWITCH_WORKERS 64
 #define FEWBITS_SWITCH_SLOTS 4096
 #define FEWBITS_SWITCH_CHUNK 65408 /* with the header it fits a UDP packet */
 #define FEWBITS_SWITCH_ADDRESS 28  /* a sockaddr_in6 */
+#define FEWBITS_SWITCH_KEY 32
+#define FEWBITS_SWITCH_TAG 16
 
 enum fewbits_switch_kind {
     FEWBITS_SWITCH_JOIN = 1,
@@ -56,7 +58,9 @@ enum fewbits_switch_kind {
     FEWBITS_SWITCH_REFUSED = 4,
     FEWBITS_SWITCH_CODES = 5,
     FEWBITS_SWITCH_SUM = 6,
-    FEWBITS_SWITCH_LEAVE = 7
+    FEWBITS_SWITCH_LEAVE = 7,
+    FEWBITS_SWITCH_CHALLENGE = 8,
+    FEWBITS_SWITCH_ALIVE = 9
 };
 
 enum fewbits_switch_flags {
@@ -71,8 +75,10 @@ typedef struct fewbits_switch_setup {
     uint32_t workers; /* 1 to FEWBITS_SWITCH_WORKERS */
     uint32_t slots;   /* 1 to FEWBITS_SWITCH_SLOTS */
     uint32_t chunk;   /* codes a packet may hold, 1 to FEWBITS_SWITCH_CHUNK */
-    uint32_t reserved;
-    uint64_t idle; /* nanoseconds without a packet after which another job may begin */
+    uint32_t keyed;   /* 1: packets have tags */
+    uint64_t idle;    /* nanoseconds without a packet after which another job may begin */
+    uint8_t key[FEWBITS_SWITCH_KEY];
+    uint8_t random[FEWBITS_SWITCH_KEY]; /* what nobody knows, new for each state */
 } fewbits_switch_setup;
 
 typedef struct fewbits_switch_statistics {
@@ -85,6 +91,8 @@ typedef struct fewbits_switch_statistics {
     uint64_t foreign;    /* of another job, worker or address */
     uint64_t malformed;  /* not a packet of this protocol */
     uint64_t mismatched; /* of the right chunk, but with another length or random stream */
+    uint64_t forged;     /* with a wrong tag */
+    uint64_t replayed;   /* with a right tag, but sent before */
     uint64_t jobs;
     uint64_t nonfinite; /* chunks with a value that is not finite */
     uint64_t packets_sent;
@@ -104,6 +112,13 @@ typedef struct fewbits_switch_action {
     uint64_t offset;
     uint8_t reply[FEWBITS_SWITCH_HEADER];
 } fewbits_switch_action;
+
+/* The tag of some bytes, and the key that a job uses in one direction: side 0 up, 1 down. */
+FEWBITS_API int fewbits_switch_tag(const uint8_t key[FEWBITS_SWITCH_KEY], const uint8_t *data,
+                                   size_t size, uint8_t tag[FEWBITS_SWITCH_TAG]);
+FEWBITS_API int fewbits_switch_subkey(const uint8_t root[FEWBITS_SWITCH_KEY], uint64_t job,
+                                      uint64_t nonce, uint32_t side,
+                                      uint8_t out[FEWBITS_SWITCH_KEY]);
 
 /* Bytes of a state; 0 for a setup out of range. */
 FEWBITS_API size_t fewbits_switch_size(const fewbits_switch_setup *setup);
@@ -154,16 +169,23 @@ typedef struct fewbits_switch_client {
     uint64_t bytes_received;
     uint64_t resent;
     uint64_t strange; /* packets that were not expected */
+    uint64_t forged;  /* packets with a wrong tag */
     uint64_t present; /* workers that the last waiting aggregator had heard of */
     uint32_t workers;
     uint32_t worker;
     uint32_t aggregators;
     uint32_t slots; /* of each aggregator */
     uint32_t chunk;
-    uint32_t culprit;                            /* the aggregator that an error is about */
+    uint32_t culprit; /* the aggregator that an error is about */
+    uint32_t reserved;
     int32_t error;                               /* errno */
     uint32_t heard;                              /* 1: `present` is known */
+    uint32_t keyed;                              /* 1: packets have tags */
     int32_t sockets[FEWBITS_SWITCH_AGGREGATORS]; /* each connected to its aggregator */
+    uint64_t nonces[FEWBITS_SWITCH_AGGREGATORS];
+    uint64_t sequences[FEWBITS_SWITCH_AGGREGATORS]; /* packets of codes sent so far */
+    uint8_t up[FEWBITS_SWITCH_AGGREGATORS][FEWBITS_SWITCH_KEY];
+    uint8_t down[FEWBITS_SWITCH_AGGREGATORS][FEWBITS_SWITCH_KEY];
 } fewbits_switch_client;
 
 FEWBITS_API size_t fewbits_switch_client_scratch(const fewbits_switch_client *client);

@@ -4,8 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "kernels.h"
-#include "switch/arithmetic.h"
+#include "switch/seal.h"
 
 namespace fewbits {
 
@@ -23,14 +22,18 @@ struct SwitchHeader {
     uint32_t key[4];
     uint64_t first;
     uint32_t count;
-    uint32_t crc; // of all other bytes of the packet, in order
+    uint32_t idle; // milliseconds, of a welcome
+    uint64_t nonce;
+    uint64_t sequence;
+    uint8_t
+        tag[kTagSize]; // of all other bytes of the packet, in order; without a key their CRC-32C
 };
 static_assert(sizeof(SwitchHeader) == FEWBITS_SWITCH_HEADER);
 
 namespace { // internal linkage: see random.h
 
 constexpr uint8_t kSwitchMagic[4] = {'f', 'w', 'b', 's'};
-constexpr uint8_t kSwitchVersion = 1;
+constexpr uint8_t kSwitchVersion = 2;
 constexpr uint16_t kEveryone = 0xFFFF;
 
 // The largest code of a worker: n * 2^(most - 1) <= 2^63 - 1.
@@ -38,33 +41,48 @@ inline uint32_t switch_most(uint32_t workers) {
     return 64 - static_cast<uint32_t>(std::bit_width(workers));
 }
 
-inline uint32_t switch_crc(const SwitchHeader &header, const uint8_t *payload, size_t size) {
-    const auto *bytes = reinterpret_cast<const uint8_t *>(&header);
-    const uint32_t crc = kernels().common.crc32c(0, {bytes, sizeof(header) - sizeof(header.crc)});
-    return kernels().common.crc32c(crc, {payload, size});
+// Tags of packets without a key are checksums.
+[[maybe_unused]] void switch_tag(const SwitchHeader &header, const SealKey *key, ConstBytes payload,
+                                 uint8_t tag[kTagSize]) {
+    const ConstBytes head{reinterpret_cast<const uint8_t *>(&header),
+                          sizeof(header) - sizeof(header.tag)};
+    if (key != nullptr) {
+        return seal_tag(*key, head, payload, tag);
+    }
+    const uint32_t crc = kernels().common.crc32c(kernels().common.crc32c(0, head), payload);
+    std::memset(tag, 0, kTagSize);
+    std::memcpy(tag, &crc, sizeof(crc));
 }
 
 [[maybe_unused]] bool has_codes(uint8_t kind) {
     return kind == FEWBITS_SWITCH_CODES || kind == FEWBITS_SWITCH_SUM;
 }
 
-// Whether the bytes are a packet of this protocol; its header then.
-[[maybe_unused]] bool parse_switch(const uint8_t *packet, size_t size, SwitchHeader &header) {
-    if (size < sizeof(header)) {
+// Whether the bytes can be a packet of this protocol; its header then. The tag comes next.
+[[maybe_unused]] bool read_switch(ConstBytes packet, SwitchHeader &header) {
+    if (packet.size() < sizeof(header)) {
         return false;
     }
-    std::memcpy(&header, packet, sizeof(header));
-    const bool known = header.kind >= FEWBITS_SWITCH_JOIN && header.kind <= FEWBITS_SWITCH_LEAVE;
-    const size_t payload = size - sizeof(header);
-    return std::memcmp(header.magic, kSwitchMagic, 4) == 0 && header.version == kSwitchVersion &&
-           known && payload == (has_codes(header.kind) ? header.count : 0) &&
-           header.crc == switch_crc(header, packet + sizeof(header), payload);
+    std::memcpy(&header, packet.data(), sizeof(header));
+    return std::memcmp(header.magic, kSwitchMagic, 4) == 0 && header.version == kSwitchVersion;
 }
 
-[[maybe_unused]] void seal_switch(SwitchHeader &header, const uint8_t *payload, size_t size) {
+[[maybe_unused]] bool is_sealed(const SwitchHeader &header, const SealKey *key,
+                                ConstBytes payload) {
+    uint8_t tag[kTagSize];
+    switch_tag(header, key, payload, tag);
+    return same_tag(tag, header.tag);
+}
+
+[[maybe_unused]] bool is_formed(const SwitchHeader &header, ConstBytes payload) {
+    return header.kind >= FEWBITS_SWITCH_JOIN && header.kind <= FEWBITS_SWITCH_ALIVE &&
+           payload.size() == (has_codes(header.kind) ? header.count : 0);
+}
+
+[[maybe_unused]] void seal_switch(SwitchHeader &header, const SealKey *key, ConstBytes payload) {
     std::memcpy(header.magic, kSwitchMagic, 4);
     header.version = kSwitchVersion;
-    header.crc = switch_crc(header, payload, size);
+    switch_tag(header, key, payload, header.tag);
 }
 
 } // namespace

@@ -2,6 +2,8 @@
 // for general registers alone, like the arithmetic.
 #include "switch/state.h"
 
+#include <algorithm>
+
 namespace fewbits {
 namespace {
 
@@ -17,7 +19,44 @@ struct Visit {
     fewbits_switch_action &action;
 
     uint64_t bit() const { return uint64_t{1} << header.worker; }
+    bool keyed() const { return state.setup.keyed != 0; }
 };
+
+constexpr uint32_t kUp = 0;
+constexpr uint32_t kDown = 1;
+constexpr uint32_t kNonce = 2;
+
+// Whether a packet says to belong to `job`.
+bool is_named(const SwitchState &state, const SwitchJob &job, const SwitchHeader &header) {
+    return job.id != 0 && job.id == header.job &&
+           (state.setup.keyed == 0 || job.nonce == header.nonce);
+}
+
+// The key of one direction for the job and the nonce of a packet; null without a key. `room` takes
+// that of a job that the state does not have.
+const SealKey *key_of(const SwitchState &state, const SwitchHeader &header, uint32_t side,
+                      SealKey &room) {
+    if (state.setup.keyed == 0) {
+        return nullptr;
+    }
+    for (const SwitchJob *job : {&state.job, &state.next}) {
+        if (is_named(state, *job, header)) {
+            return side == kUp ? &job->up : &job->down;
+        }
+    }
+    uint8_t key[kKeySize];
+    switch_subkey(state.setup.key, header.job, header.nonce, side, key);
+    room.set(key);
+    return &room;
+}
+
+uint64_t fresh_nonce(const SwitchState &state) {
+    uint8_t bytes[kKeySize];
+    switch_subkey(state.setup.random, state.gathered, 0, kNonce, bytes);
+    uint64_t nonce;
+    std::memcpy(&nonce, bytes, sizeof(nonce));
+    return nonce | 1; // 0 is none
+}
 
 uint64_t all_workers(const SwitchState &state) {
     return UINT64_MAX >> (FEWBITS_SWITCH_WORKERS - state.setup.workers);
@@ -32,9 +71,12 @@ void reply(const Visit &visit, uint8_t kind, uint16_t flags, uint64_t first) {
     header.first = first;
     if (kind == FEWBITS_SWITCH_WELCOME) {
         header.slot = visit.state.setup.slots;
+        header.idle = static_cast<uint32_t>(
+            std::min<uint64_t>(visit.state.setup.idle / 1'000'000, UINT32_MAX));
     }
     header.count = kind == FEWBITS_SWITCH_WAITING ? 0 : visit.state.setup.chunk;
-    seal_switch(header, nullptr, 0);
+    SealKey room;
+    seal_switch(header, key_of(visit.state, header, kDown, room), {});
     visit.action.what = FEWBITS_SWITCH_REPLY;
     visit.action.size = sizeof(header);
     std::memcpy(visit.action.reply, &header, sizeof(header));
@@ -56,6 +98,26 @@ void begin_job(const Visit &visit) {
     ++visit.statistics.jobs;
 }
 
+// Another job may take the place of those whose workers do not come.
+void gather(const Visit &visit, SwitchJob &job) {
+    SwitchState &state = visit.state;
+    job.id = visit.header.job;
+    job.nonce = visit.header.nonce;
+    job.present = 0;
+    job.over = 0;
+    job.chunk = visit.header.count;
+    std::memset(job.sequences, 0, sizeof(job.sequences));
+    if (visit.keyed()) {
+        uint8_t key[kKeySize];
+        switch_subkey(state.setup.key, job.id, job.nonce, kUp, key);
+        job.up.set(key);
+        switch_subkey(state.setup.key, job.id, job.nonce, kDown, key);
+        job.down.set(key);
+        ++state.gathered;
+        state.fresh = fresh_nonce(state);
+    }
+}
+
 void join(const Visit &visit) {
     SwitchState &state = visit.state;
     const SwitchHeader &header = visit.header;
@@ -70,22 +132,32 @@ void join(const Visit &visit) {
     if (!served && (!is_over(visit, state.job) || (header.job != job.id && !is_over(visit, job)))) {
         return refuse(visit, FEWBITS_SWITCH_BUSY);
     }
+    // A nonce is good for one job, so nothing that was recorded before can begin one.
+    const uint64_t nonce = header.job == job.id ? job.nonce : state.fresh;
+    if (visit.keyed() && header.nonce != nonce) {
+        visit.statistics.replayed += header.nonce != 0;
+        return reply(visit, FEWBITS_SWITCH_CHALLENGE, 0, nonce);
+    }
     if (header.job != job.id) {
-        job.id = header.job;
-        job.present = 0;
-        job.over = 0;
-        job.chunk = header.count;
+        gather(visit, job);
     }
     if (header.count != job.chunk) {
         return refuse(visit, FEWBITS_SWITCH_OTHER_CHUNK);
     }
+    if (visit.keyed() && header.sequence <= job.sequences[header.worker].control) {
+        ++visit.statistics.replayed;
+        return;
+    }
+    // With a key the newest address is right, whoever was quicker with a copy.
     SwitchAddress &address = job.workers[header.worker];
-    if ((job.present & visit.bit()) != 0 && !address.is(visit.from, visit.from_size)) {
+    if (!visit.keyed() && (job.present & visit.bit()) != 0 &&
+        !address.is(visit.from, visit.from_size)) {
         ++visit.statistics.foreign;
         return;
     }
     job.present |= visit.bit();
     job.last = visit.now;
+    job.sequences[header.worker].control = header.sequence;
     address.size = static_cast<uint8_t>(visit.from_size);
     std::memcpy(address.bytes, visit.from, visit.from_size);
     const bool all = job.present == all_workers(state);
@@ -97,7 +169,7 @@ void join(const Visit &visit) {
 
 bool is_of_job(const Visit &visit) {
     const SwitchJob &job = visit.state.job;
-    return job.over == 0 && visit.header.job == job.id &&
+    return job.over == 0 && is_named(visit.state, job, visit.header) &&
            visit.header.workers == visit.state.setup.workers &&
            job.workers[visit.header.worker].is(visit.from, visit.from_size);
 }
@@ -121,7 +193,8 @@ void complete(const Visit &visit, const SwitchPlaces &places, SwitchVersion &ver
     header.kind = FEWBITS_SWITCH_SUM;
     header.flags = version.flags;
     header.worker = kEveryone;
-    seal_switch(header, codes, version.count);
+    header.sequence = 0; // the round tells
+    seal_switch(header, visit.keyed() ? &visit.state.job.down : nullptr, {codes, version.count});
     std::memcpy(packet, &header, sizeof(header));
     version.complete = 1;
     ++visit.statistics.sums;
@@ -174,6 +247,9 @@ void sum(const Visit &visit) {
         return;
     }
     state.job.last = visit.now;
+    if (visit.keyed()) {
+        state.job.sequences[header.worker].take(header.sequence);
+    }
     if (!begins && (version.seen & visit.bit()) != 0) {
         return again(visit, places, version);
     }
@@ -194,21 +270,42 @@ void sum(const Visit &visit) {
     }
 }
 
+// Whether a packet of this job came before. Only what is taken changes the numbers.
+bool is_replayed(const Visit &visit) {
+    const SwitchSequence &known = visit.state.job.sequences[visit.header.worker];
+    const uint64_t own = visit.header.sequence;
+    return visit.keyed() &&
+           !(visit.header.kind == FEWBITS_SWITCH_CODES ? known.is_new(own) : own > known.control);
+}
+
+// A word of a worker about itself.
+void heed(const Visit &visit) {
+    SwitchJob &job = visit.state.job;
+    job.sequences[visit.header.worker].control = visit.header.sequence;
+    job.last = visit.now;
+    job.over = visit.header.kind == FEWBITS_SWITCH_LEAVE ? 1 : 0;
+}
+
 void act(const Visit &visit) {
     const SwitchHeader &header = visit.header;
+    const SwitchJob &job = visit.state.job;
+    const bool is_codes = header.kind == FEWBITS_SWITCH_CODES;
     if (header.job == 0 || header.worker >= visit.state.setup.workers) {
         ++visit.statistics.foreign;
     } else if (header.kind == FEWBITS_SWITCH_JOIN) {
         join(visit);
     } else if (!is_of_job(visit)) {
         ++visit.statistics.foreign;
-        if (header.kind == FEWBITS_SWITCH_CODES) {
+        // Never for the job that is served: a copy from elsewhere must not get a word against it.
+        if (is_codes && (job.over != 0 || !is_named(visit.state, job, header))) {
             refuse(visit, FEWBITS_SWITCH_BUSY);
         }
-    } else if (header.kind == FEWBITS_SWITCH_CODES) {
+    } else if (is_replayed(visit)) {
+        ++visit.statistics.replayed;
+    } else if (is_codes) {
         sum(visit);
-    } else if (header.kind == FEWBITS_SWITCH_LEAVE) {
-        visit.state.job.over = 1;
+    } else if (header.kind == FEWBITS_SWITCH_LEAVE || header.kind == FEWBITS_SWITCH_ALIVE) {
+        heed(visit);
     } else {
         ++visit.statistics.malformed; // what only an aggregator sends
     }
@@ -234,7 +331,9 @@ int fewbits_switch_init(void *state, size_t size, const fewbits_switch_setup *se
         return FEWBITS_BAD_SIZE;
     }
     std::memset(state, 0, places.registers);
-    static_cast<SwitchState *>(state)->setup = *setup;
+    auto &own = *static_cast<SwitchState *>(state);
+    own.setup = *setup;
+    own.fresh = fresh_nonce(own);
     return FEWBITS_OK;
 }
 
@@ -252,11 +351,21 @@ int fewbits_switch_packet(void *state, size_t size, const uint8_t *packet, size_
     ++statistics->packets;
     statistics->bytes += packet_size;
     SwitchHeader header;
-    if (!parse_switch(packet, packet_size, header)) {
+    if (!read_switch({packet, packet_size}, header)) {
         ++statistics->malformed;
         return FEWBITS_OK;
     }
-    act({static_cast<uint8_t *>(state), *own, header, packet + sizeof(header), from, from_size, now,
+    const ConstBytes payload{packet + sizeof(header), packet_size - sizeof(header)};
+    SealKey room;
+    if (!is_sealed(header, key_of(*own, header, kUp, room), payload)) {
+        ++(own->setup.keyed != 0 ? statistics->forged : statistics->malformed);
+        return FEWBITS_OK;
+    }
+    if (!is_formed(header, payload)) {
+        ++statistics->malformed;
+        return FEWBITS_OK;
+    }
+    act({static_cast<uint8_t *>(state), *own, header, payload.data(), from, from_size, now,
          *statistics, *action});
     return FEWBITS_OK;
 }

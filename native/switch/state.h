@@ -14,13 +14,36 @@ struct SwitchAddress {
     }
 };
 
+// What has come from a worker with a right tag.
+struct SwitchSequence {
+    uint64_t control; // the last join, sign of life or leave
+    uint64_t codes;   // the highest of packets of codes
+    uint64_t window;  // a bit for each of those and the 63 before it
+
+    // Whether codes of this number are new.
+    bool is_new(uint64_t sequence) const {
+        return sequence > codes ||
+               (codes - sequence < 64 && (window >> (codes - sequence) & 1) == 0);
+    }
+    void take(uint64_t sequence) {
+        if (sequence > codes) {
+            window = sequence - codes < 64 ? window << (sequence - codes) : 0;
+            codes = sequence;
+        }
+        window |= uint64_t{1} << (codes - sequence);
+    }
+};
+
 struct SwitchJob {
     uint64_t id;      // 0: none
+    uint64_t nonce;   // ours, which no other job has
     uint64_t last;    // when its last packet came
     uint64_t present; // a bit for each worker that has joined
     uint32_t chunk;   // codes that its packets hold at most
     uint32_t over;    // 1: a worker has left
     SwitchAddress workers[FEWBITS_SWITCH_WORKERS];
+    SwitchSequence sequences[FEWBITS_SWITCH_WORKERS];
+    SealKey up, down;
 };
 
 // One of a slot's two chunks: the one that is summed now, or the one before it, whose sum some
@@ -43,6 +66,8 @@ struct SwitchSlot {
 struct SwitchState {
     fewbits_switch_setup setup;
     SwitchJob job, next; // the one that is served, and one whose workers are gathering
+    uint64_t gathered;   // jobs
+    uint64_t fresh;      // the nonce of the next one
 };
 
 namespace { // internal linkage: see random.h

@@ -11,6 +11,7 @@ namespace {
 constexpr uint64_t kShortest =
     20 * kMillisecond; // before codes are sent again: a busy worker is no loss
 constexpr uint64_t kLongest = 500 * kMillisecond;
+constexpr uint64_t kDoubt = 2000 * kMillisecond; // before a refusal of a job with a key is believed
 
 // What a slot of an aggregator is busy with.
 struct Pending {
@@ -18,6 +19,7 @@ struct Pending {
     uint64_t sent;
     uint64_t deadline;
     uint64_t patience; // 0: sent once only
+    uint64_t waiting;  // 1: the last packet has been answered so
     SwitchHeader header;
 };
 
@@ -32,11 +34,17 @@ class Worker {
         : client_(client), chunks_(chunks), codes_(codes), sums_(sums),
           pending_(reinterpret_cast<Pending *>(scratch)),
           pool_(size_t{client.aggregators} * client.slots),
-          inbox_(scratch + pending_size(client), client.chunk) {}
+          inbox_(scratch + pending_size(client), client.chunk) {
+        for (uint32_t own = 0; client.keyed != 0 && own < client.aggregators; ++own) {
+            up_[own].set(client.up[own]);
+            down_[own].set(client.down[own]);
+        }
+    }
 
     int run() {
         std::memset(static_cast<void *>(pending_), 0, pool_ * sizeof(Pending));
         heard_ = now();
+        std::fill_n(known_, client_.aggregators, heard_);
         left_ = chunks_.size();
         for (uint32_t own = 0; own < client_.aggregators; ++own) {
             Outbox outbox(client_.sockets[own]);
@@ -110,26 +118,51 @@ class Worker {
 
     void take(const uint8_t *packet, size_t size, uint32_t own, Outbox &outbox) {
         SwitchHeader header;
-        if (!parse_switch(packet, size, header) || header.job != client_.job) {
+        if (!read_switch({packet, size}, header)) {
+            ++client_.strange;
+            return;
+        }
+        const ConstBytes payload{packet + sizeof(header), size - sizeof(header)};
+        if (!is_sealed(header, key(down_, own), payload)) {
+            ++(client_.keyed != 0 ? client_.forged : client_.strange);
+        } else if (!is_formed(header, payload) || header.job != client_.job ||
+                   header.nonce != client_.nonces[own]) {
             ++client_.strange;
         } else if (header.kind == FEWBITS_SWITCH_WAITING) {
             wait_longer(header, own);
         } else if (header.kind == FEWBITS_SWITCH_REFUSED) {
-            fail(FEWBITS_SWITCH_LOST, own);
+            refused(own);
         } else if (header.kind != FEWBITS_SWITCH_SUM ||
-                   !accept(header, packet + sizeof(header), own, outbox)) {
+                   !accept(header, payload.data(), own, outbox)) {
             ++client_.strange; // also a sum that has come before
         }
     }
 
-    // The codes are there, others' are not: asking again soon would not help.
+    const SealKey *key(const SealKey *keys, uint32_t own) const {
+        return client_.keyed != 0 ? keys + own : nullptr;
+    }
+
+    // A copy of our packet at another aggregator with this key is refused there, so a refusal says
+    // nothing while our own answers.
+    void refused(uint32_t own) {
+        if (client_.keyed == 0 ||
+            now() - known_[own] >= std::min<uint64_t>(kDoubt, client_.patience / 2)) {
+            fail(FEWBITS_SWITCH_LOST, own);
+        }
+    }
+
+    // The codes are there, others' are not: asking again soon would not help. Each packet is
+    // answered so once only, else copies of the answer could keep us waiting.
     void wait_longer(const SwitchHeader &header, uint32_t own) {
         client_.present = header.first;
         client_.heard = 1;
         if (header.slot < client_.slots) {
             Pending &pending = pending_[place(own, header.slot)];
-            if (pending.chunk != 0 && pending.header.round == header.round) {
+            if (pending.chunk != 0 && pending.header.round == header.round &&
+                pending.header.sequence == header.sequence && pending.waiting == 0) {
+                pending.waiting = 1;
                 pending.deadline = now() + std::max(pending.patience, kShortest);
+                known_[own] = now();
             }
         }
     }
@@ -151,7 +184,7 @@ class Worker {
         fewbits_switch_chunk &chunk = chunks_[number];
         std::memcpy(sums_ + chunk.offset, codes, chunk.count);
         chunk.answer = header.flags;
-        heard_ = now();
+        heard_ = known_[own] = now();
         if (pending.patience == 0) {
             const uint64_t took = heard_ - pending.sent;
             client_.round_trip = client_.round_trip == 0
@@ -174,6 +207,7 @@ class Worker {
         const fewbits_switch_chunk &chunk = chunks_[number];
         const uint64_t global = client_.position + number;
         const uint64_t turn = global / client_.aggregators;
+        const auto own = static_cast<uint32_t>(global % client_.aggregators);
         SwitchHeader header{};
         header.kind = FEWBITS_SWITCH_CODES;
         header.flags = chunk.flags;
@@ -185,13 +219,22 @@ class Worker {
         std::memcpy(header.key, chunk.key, sizeof(header.key));
         header.first = chunk.first;
         header.count = chunk.count;
-        seal_switch(header, codes_ + chunk.offset, chunk.count);
+        header.nonce = client_.nonces[own];
         const uint64_t time = now();
-        Pending &pending =
-            pending_[place(static_cast<uint32_t>(global % client_.aggregators), header.slot)];
+        Pending &pending = pending_[place(own, header.slot)];
         pending = {number + 1, time, time + std::clamp(4 * client_.round_trip, kShortest, kLongest),
-                   0, header};
-        outbox.add(&pending.header, sizeof(header), codes_ + chunk.offset, chunk.count);
+                   0,          0,    header};
+        post(pending, own, outbox);
+    }
+
+    // Every packet has a number of its own, also one that is sent again.
+    void post(Pending &pending, uint32_t own, Outbox &outbox) {
+        const fewbits_switch_chunk &chunk = chunks_[pending.chunk - 1];
+        const ConstBytes codes{codes_ + chunk.offset, chunk.count};
+        pending.header.sequence = ++client_.sequences[own];
+        pending.waiting = 0;
+        seal_switch(pending.header, key(up_, own), codes);
+        outbox.add(&pending.header, sizeof(SwitchHeader), codes.data(), codes.size());
     }
 
     // Send again what was not answered in time; when to look the next time.
@@ -208,9 +251,7 @@ class Worker {
                     const uint64_t first = std::clamp(4 * client_.round_trip, kShortest, kLongest);
                     pending.patience = std::min(2 * std::max(pending.patience, first), kLongest);
                     pending.deadline = time + pending.patience;
-                    const fewbits_switch_chunk &chunk = chunks_[pending.chunk - 1];
-                    outbox.add(&pending.header, sizeof(SwitchHeader), codes_ + chunk.offset,
-                               chunk.count);
+                    post(pending, own, outbox);
                     ++client_.resent;
                 }
                 next = std::min(next, pending.deadline);
@@ -252,7 +293,9 @@ class Worker {
     Pending *pending_;
     size_t pool_;
     Inbox inbox_;
-    uint64_t heard_ = 0;
+    SealKey up_[FEWBITS_SWITCH_AGGREGATORS], down_[FEWBITS_SWITCH_AGGREGATORS];
+    uint64_t heard_ = 0;                           // the last sum
+    uint64_t known_[FEWBITS_SWITCH_AGGREGATORS]{}; // when each aggregator last knew the job
     size_t left_ = 0;
     int trouble_ = FEWBITS_OK;
 };

@@ -56,7 +56,7 @@ def test_the_text_says_where_and_how_much_memory() -> None:
         rest = process.stdout.read()
         assert process.wait(timeout=20) == 0
     assert line.startswith("listening on 127.0.0.1:")
-    assert "for 3 workers, 32 slots of 144.2 KiB" in line
+    assert "for 3 workers, 32 slots of 144.4 KiB" in line
     assert "codes summed" in rest
 
 

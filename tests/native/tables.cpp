@@ -37,6 +37,7 @@ constexpr StageKernels stages = {};
 constexpr DitherKernels dithering = {};
 constexpr StepKernels steps = {};
 constexpr SphereKernels spherical = {};
+constexpr HashKernels sealing = {};
 
 // It has a checksum and the last group. All else is left out, an entry or a whole group.
 constexpr Table sparse = {.common = &other_common, .switching = &switching<true>};
@@ -56,6 +57,7 @@ constinit const Table portable_table = {
     .steps = &steps,
     .spherical = &spherical,
     .switching = &switching<false>,
+    .sealing = &sealing,
 };
 constinit const Table *const avx2_table = &sparse;
 

@@ -4,7 +4,8 @@
 """
 
 import ctypes
-from ctypes import POINTER, byref, c_int, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
+import os
+from ctypes import POINTER, byref, c_int, c_int32, c_size_t, c_uint8, c_uint32, c_uint64, c_void_p
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,9 @@ from fewbits.rng import Rng
 MOST_AGGREGATORS, MOST_SLOTS, MOST_PACKET_CODES = 16, 4096, 65_408
 SILENT, GONE, LOST, SYSTEM = 40, 41, 42, 43
 ALIGNMENT = 64  # bytes, of a state
+HEADER_BYTES, KEY_BYTES, TAG_BYTES = 96, 32, 16
+_Secret = c_uint8 * KEY_BYTES
+_Tag = c_uint8 * TAG_BYTES
 
 
 class _Span(ctypes.Structure):
@@ -47,13 +51,19 @@ class _Tally(ctypes.Structure):
 class _Setup(ctypes.Structure):
     """The sizes of an aggregator; `idle` is in nanoseconds."""
 
-    _fields_ = (*alike(c_uint32, "workers", "slots", "chunk", "reserved"), ("idle", c_uint64))
+    _fields_ = (
+        *alike(c_uint32, "workers", "slots", "chunk", "keyed"),
+        ("idle", c_uint64),
+        *alike(_Secret, "key", "random"),
+    )
     chunk: int
+    key: Any
+    random: Any
 
 
 COUNTERS = (
     *("packets", "bytes", "codes", "sums", "duplicates", "stale", "foreign", "malformed"),
-    *("mismatched", "jobs", "nonfinite", "packets_sent", "bytes_sent"),
+    *("mismatched", "forged", "replayed", "jobs", "nonfinite", "packets_sent", "bytes_sent"),
 )
 
 
@@ -69,7 +79,7 @@ class _Action(ctypes.Structure):
     _fields_ = (
         *alike(c_uint32, "what", "size"),
         ("offset", c_uint64),
-        ("reply", ctypes.c_uint8 * 64),
+        ("reply", c_uint8 * HEADER_BYTES),
     )
     what: int
     size: int
@@ -82,11 +92,14 @@ class WorkerState(ctypes.Structure):
 
     _fields_ = (
         *alike(c_uint64, "job", "position", "patience", "round_trip", "packets_sent", "bytes_sent"),
-        *alike(c_uint64, "packets_received", "bytes_received", "resent", "strange", "present"),
+        *alike(c_uint64, "packets_received", "bytes_received", "resent", "strange", "forged"),
+        ("present", c_uint64),
         *alike(c_uint32, "workers", "worker", "aggregators", "slots", "chunk", "culprit"),
-        ("error", c_int32),
-        ("heard", c_uint32),
+        *(("reserved", c_uint32), ("error", c_int32)),
+        *alike(c_uint32, "heard", "keyed"),
         ("sockets", c_int32 * MOST_AGGREGATORS),
+        *alike(c_uint64 * MOST_AGGREGATORS, "nonces", "sequences"),
+        *alike(_Secret * MOST_AGGREGATORS, "up", "down"),
     )
     position: int
     packets_sent: int
@@ -97,7 +110,12 @@ class WorkerState(ctypes.Structure):
     culprit: int
     error: int
     heard: int
+    keyed: int
+    forged: int
     sockets: Any
+    nonces: Any
+    up: Any
+    down: Any
 
 
 PACKET_ROW = np.dtype(
@@ -115,6 +133,8 @@ for _name, _result, *_arguments in (
     ("add", c_int, *_SIZED, c_uint32, c_void_p, c_int),
     ("round", c_int, *_SIZED, _KEY, c_uint64, c_void_p),
     ("decode", c_int, *_SIZED, c_uint32, c_void_p, c_void_p),
+    ("tag", c_int, _Secret, c_void_p, c_size_t, _Tag),
+    ("subkey", c_int, _Secret, c_uint64, c_uint64, c_uint32, _Secret),
     ("size", c_size_t, POINTER(_Setup)),
     ("init", c_int, *_SIZED, POINTER(_Setup)),
     ("packet", c_int, *_SIZED * 3, c_uint64, POINTER(Statistics), POINTER(_Action)),
@@ -166,14 +186,38 @@ def decode(codes: Bytes, table: npt.NDArray[np.uint32], values: npt.NDArray[np.u
     _checked(_core.fewbits_switch_decode(*arguments))
 
 
+def secret(key: bytes) -> Any:
+    """A key as the core takes it."""
+    return _Secret.from_buffer_copy(key)
+
+
+def tag(key: bytes, data: bytes) -> bytes:
+    """The tag of a packet's other bytes."""
+    own = _Tag()
+    _checked(_core.fewbits_switch_tag(secret(key), data, len(data), own))
+    return bytes(own)
+
+
+def subkey(root: bytes, job: int, nonce: int, side: int) -> bytes:
+    """The key of one side's packets of a job."""
+    own = _Secret()
+    _checked(_core.fewbits_switch_subkey(secret(root), job, nonce, side, own))
+    return bytes(own)
+
+
 def state_size(workers: int, slots: int, packet_codes: int) -> int:
-    setup = _Setup(workers, slots, packet_codes, 0, 0)
+    setup = _Setup(workers, slots, packet_codes)
     return int(_core.fewbits_switch_size(byref(setup)))
 
 
-def state(workers: int, slots: int, packet_codes: int, idle: float) -> Bytes:
+def state(
+    workers: int, slots: int, packet_codes: int, idle: float, key: bytes | None = None
+) -> Bytes:
     """A new aggregator's state; after `idle` seconds of silence it takes another job."""
-    setup = _Setup(workers, slots, packet_codes, 0, int(1e9 * idle))
+    setup = _Setup(workers, slots, packet_codes, int(key is not None), int(1e9 * idle))
+    setup.random = secret(os.urandom(KEY_BYTES))
+    if key is not None:
+        setup.key = secret(key)
     size = state_size(workers, slots, packet_codes)
     room = np.zeros(size + ALIGNMENT, np.uint8)
     start = -address(room) % ALIGNMENT

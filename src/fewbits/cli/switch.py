@@ -3,10 +3,12 @@
 import argparse
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from fewbits.cli.console import Parser, count, print_json
 from fewbits.switch import service
 from fewbits.switch.aggregator import IDLE, SLOTS, Aggregator, AggregatorSetup
+from fewbits.switch.keys import KEY_VARIABLE, chosen_key
 from fewbits.switch.protocol import PACKET_CODES, PORT, Address
 
 
@@ -27,6 +29,10 @@ def add_options(parser: Parser) -> None:
     add("--idle", type=float, default=IDLE, metavar="S",
         help="seconds of silence after which another job may begin "
         f"(default: {IDLE:g})")  # fmt: skip
+    add("--key-file", type=Path, metavar="F",
+        help=f"the key that workers must have, at least 16 bytes (default: that of {KEY_VARIABLE})")  # fmt: skip
+    add("--insecure", action="store_true",
+        help="listen to other machines without a key: anyone may join")  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> None:
@@ -39,7 +45,14 @@ def run(options: argparse.Namespace) -> None:
     def asked(own: Aggregator) -> None:
         _say("statistics", own.report(), service.statistics(own), json=options.json)
 
-    service.run(Address.of(options.bind), setup, listening=listening, asked=asked)
+    service.run(
+        Address.of(options.bind),
+        setup,
+        key=chosen_key(key_file=options.key_file),
+        insecure=options.insecure,
+        listening=listening,
+        asked=asked,
+    )
 
 
 def _say(event: str, about: Mapping[str, object], text: str, *, json: bool) -> None:

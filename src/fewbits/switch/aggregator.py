@@ -7,10 +7,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 from fewbits.backend import switch as native
 from fewbits.errors import PeerError, SpecError
 from fewbits.reference.switching import MOST_WORKERS
+from fewbits.switch.keys import KEY_VARIABLE, SwitchKey
 from fewbits.switch.protocol import PACKET_CODES, Address, open_socket
 
 SLOTS = 32
@@ -42,10 +44,18 @@ class AggregatorSetup:
 class Aggregator:
     """A socket and a state; `serve` answers packets until `stop` is called."""
 
-    def __init__(self, bind: Address, setup: AggregatorSetup) -> None:
-        self.setup = setup
+    def __init__(
+        self,
+        bind: Address,
+        setup: AggregatorSetup,
+        *,
+        key: SwitchKey | None = None,
+        insecure: bool = False,
+    ) -> None:
+        self.setup, self.keyed = setup, key is not None
         self.statistics = native.Statistics()
-        self._state = native.state(setup.workers, setup.slots, setup.chunk, setup.idle)
+        root = None if key is None else key.root
+        self._state = native.state(setup.workers, setup.slots, setup.chunk, setup.idle, root)
         self._scratch = native.scratch(setup.chunk)
         self.stopped = False
         self._socket = open_socket(bind)
@@ -54,6 +64,12 @@ class Aggregator:
         except OSError as error:
             self._socket.close()
             raise SpecError(f"cannot bind {bind}: {error.strerror}") from error
+        if not (self.keyed or insecure or ip_address(self.address.host).is_loopback):
+            self._socket.close()
+            raise SpecError(
+                f"{bind} can be reached from other machines: give --key-file or {KEY_VARIABLE}, "
+                "or --insecure to serve anyone"
+            )
 
     @property
     def address(self) -> Address:
@@ -99,9 +115,11 @@ class Aggregator:
 
 
 @contextmanager
-def serving(setup: AggregatorSetup, bind: Address) -> Iterator[Aggregator]:
+def serving(
+    setup: AggregatorSetup, bind: Address, key: SwitchKey | None = None
+) -> Iterator[Aggregator]:
     """An aggregator in a thread of this process that answers until the end of the block."""
-    with Aggregator(bind, setup) as own:
+    with Aggregator(bind, setup, key=key) as own:
         thread = threading.Thread(target=own.serve, name="fewbits-aggregator", daemon=True)
         thread.start()
         try:

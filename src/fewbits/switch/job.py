@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from fewbits.operators.natural import Natural
 from fewbits.reference.switching import DEFAULT_TOP, ExponentSpan
 from fewbits.switch import collective
 from fewbits.switch.collective import Switched
+from fewbits.switch.keys import SwitchKey, chosen_key
 from fewbits.switch.protocol import PACKET_CODES, Address, new_job
 from fewbits.switch.worker import SwitchWorker
 
@@ -27,15 +29,22 @@ class Aggregators:
     """Addresses of aggregators, which share the vector; the same on every rank.
 
     `top` is the highest exponent that can be added: raise it if values saturate, for instance
-    because a GradScaler multiplies them. `chunk` is the most codes in a packet; with 64 bytes of
-    header and 28 of UDP and IP it should fit the network's packets: 1400 for plain Ethernet.
+    because a GradScaler multiplies them. `chunk` is the most codes in a packet; with 96 bytes of
+    header and 28 of UDP and IP it should fit the network's packets: 1376 for plain Ethernet.
+
+    `key`, or what is in `key_file`, is the aggregators' key; without them it is that of the
+    environment variable `FEWBITS_SWITCH_KEY`, if there is one.
     """
 
     addresses: tuple[str, ...]
     top: int = DEFAULT_TOP
     chunk: int = PACKET_CODES
+    key: SwitchKey | bytes | str | None = field(default=None, repr=False, compare=False)
+    key_file: str | Path | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "key", chosen_key(self.key, self.key_file))
+        object.__setattr__(self, "key_file", None)
         object.__setattr__(self, "addresses", tuple(self.addresses))
         ExponentSpan(2, self.top)
         for address in self.addresses:
@@ -91,6 +100,7 @@ class Switching:
             worker=comm.rank,
             workers=comm.size,
             chunk=self.chosen.chunk,
+            key=chosen_key(self.chosen.key),
             # Sooner than the ranks give each other up, so that they can still tell each other.
             timeout=timeout / 2,
         )

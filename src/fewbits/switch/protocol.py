@@ -5,12 +5,14 @@ import socket
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
+from hmac import compare_digest
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from fewbits.backend import crc32c
+from fewbits.backend import switch as native
 from fewbits.errors import SpecError
 
 PORT = 48_320
@@ -20,8 +22,9 @@ PacketBytes = npt.NDArray[np.uint8]
 Packets = npt.NDArray[Any]
 """Rows of `PACKET_ROW`: the codes that travel in one packet."""
 
-_HEADER = struct.Struct("<4sBBHQHHIQ16sQI")
-_MAGIC, _VERSION = b"fwbs", 1
+_HEADER = struct.Struct("<4sBBHQHHIQ16sQIIQQ")
+_TAG_BYTES = 16
+_MAGIC, _VERSION = b"fwbs", 2
 _BUFFER = 4 << 20  # bytes that a socket may hold for us
 
 
@@ -54,6 +57,8 @@ class PacketKind(IntEnum):
     WAITING = 3
     REFUSED = 4
     LEAVE = 7
+    CHALLENGE = 8
+    ALIVE = 9
 
 
 class Refusal(IntEnum):
@@ -78,23 +83,34 @@ class PacketHeader:
     key: bytes = bytes(16)
     first: int = 0
     count: int = 0
+    idle: int = 0
+    nonce: int = 0
+    sequence: int = 0
 
-    def encode(self) -> bytes:
+    def encode(self, key: bytes | None = None) -> bytes:
+        """The packet, with a tag by `key` or a checksum."""
         body = _HEADER.pack(
             _MAGIC, _VERSION, self.kind, self.flags, self.job, self.workers, self.worker,
-            self.slot, self.round, self.key, self.first, self.count,
+            self.slot, self.round, self.key, self.first, self.count, self.idle, self.nonce,
+            self.sequence,
         )  # fmt: skip
-        return body + struct.pack("<I", crc32c(np.frombuffer(body, np.uint8)))
+        return body + _tag(body, key)
 
     @classmethod
-    def decode(cls, data: bytes) -> "PacketHeader | None":
-        """The header in `data`, or None if there is none."""
-        if len(data) != _HEADER.size + 4:
+    def decode(cls, data: bytes, key: bytes | None = None) -> "PacketHeader | None":
+        """The header in `data`, or None if there is none, or if its tag is wrong."""
+        if len(data) != _HEADER.size + _TAG_BYTES:
             return None
-        magic, version, kind, flags, job, workers, worker, *rest = _HEADER.unpack(data[:-4])
-        header = cls(kind, job, workers, worker, flags, *rest)
-        known = (magic, version) == (_MAGIC, _VERSION) and header.encode() == data
-        return header if known else None
+        body, given = data[: _HEADER.size], data[_HEADER.size :]
+        magic, version, kind, flags, job, workers, worker, *rest = _HEADER.unpack(body)
+        known = (magic, version) == (_MAGIC, _VERSION) and compare_digest(_tag(body, key), given)
+        return cls(kind, job, workers, worker, flags, *rest) if known else None
+
+
+def _tag(body: bytes, key: bytes | None) -> bytes:
+    if key is not None:
+        return native.tag(key, body)
+    return struct.pack("<I12x", crc32c(np.frombuffer(body, np.uint8)))
 
 
 def new_job() -> int:

@@ -7,6 +7,7 @@ from types import FrameType
 
 from fewbits.errors import SpecError
 from fewbits.switch.aggregator import Aggregator, AggregatorSetup
+from fewbits.switch.keys import SwitchKey
 from fewbits.switch.protocol import Address
 
 _LABELS = {
@@ -23,6 +24,8 @@ _LABELS = {
     "foreign": "packets of other jobs, workers or addresses",
     "malformed": "packets that are none of ours",
     "mismatched": "packets that contradict earlier ones",
+    "forged": "packets with a wrong tag",
+    "replayed": "packets with a right tag, but sent before",
 }
 
 
@@ -30,6 +33,8 @@ def run(
     bind: Address,
     setup: AggregatorSetup,
     *,
+    key: SwitchKey | None,
+    insecure: bool,
     listening: Callable[[Aggregator], None],
     asked: Callable[[Aggregator], None],
 ) -> None:
@@ -39,7 +44,7 @@ def run(
     """
     if sys.platform != "linux":
         raise SpecError("fewbits switch runs on Linux only")
-    with Aggregator(bind, setup) as own:
+    with Aggregator(bind, setup, key=key, insecure=insecure) as own:
         questions: list[int] = []
 
         def end(_number: int, _frame: FrameType | None) -> None:
@@ -64,7 +69,8 @@ def greeting(own: Aggregator) -> str:
     """The lines that say where an aggregator listens, for how many workers, and its memory."""
     return (
         f"listening on {own.address} for {own.setup.workers} workers, {own.setup.slots} slots "
-        f"of {own.slot_bytes / 1024:.1f} KiB, {own.memory_bytes / 2**20:.1f} MiB in all"
+        f"of {own.slot_bytes / 1024:.1f} KiB, {own.memory_bytes / 2**20:.1f} MiB in all, "
+        f"{'with a key' if own.keyed else 'without a key'}"
     )
 
 

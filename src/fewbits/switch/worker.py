@@ -1,33 +1,18 @@
 """A worker of in-network aggregation: sends codes to aggregators and receives their sums."""
 
-import contextlib
 import os
-import socket
+import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
 from typing import NamedTuple
 
 from fewbits.backend import switch as native
-from fewbits.errors import DisagreementError, FewbitsError, PeerError, SpecError
-from fewbits.switch.protocol import (
-    Address,
-    PacketBytes,
-    PacketHeader,
-    PacketKind,
-    Packets,
-    Refusal,
-    open_socket,
-)
+from fewbits.errors import FewbitsError, PeerError, SpecError
+from fewbits.switch.keys import SwitchKey
+from fewbits.switch.line import Line, absent
+from fewbits.switch.protocol import Address, PacketBytes, PacketHeader, PacketKind, Packets
 
-_WHY: dict[int, str] = {
-    Refusal.OTHER_WORKERS: "it serves another number of workers: {workers}, this job has {own}",
-    Refusal.OTHER_PACKETS: "its packets hold at most {count} codes, or ranks disagree on "
-    "their size",
-    Refusal.BUSY: "it is busy with another job, or an earlier one did not end well",
-}
-_RETRY = 0.05  # seconds between two words to an aggregator that has not answered
 _WINDOW = 64  # slots of an aggregator that a job uses at most
 
 
@@ -51,6 +36,7 @@ class SwitchWorker:
         workers: int,
         chunk: int,
         timeout: float,
+        key: SwitchKey | None = None,
     ) -> None:
         if not 1 <= len(aggregators) <= native.MOST_AGGREGATORS:
             most = native.MOST_AGGREGATORS
@@ -60,13 +46,16 @@ class SwitchWorker:
         self.addresses = [Address.of(a) if isinstance(a, str) else a for a in aggregators]
         self.chunk, self.timeout = chunk, timeout
         self._hello = PacketHeader(PacketKind.JOIN, job, workers, worker, count=chunk)
-        self._sockets: list[socket.socket] = []
+        self._key = key
+        self._lines: list[Line] = []
+        self._closing = threading.Event()
+        self._pulse: threading.Thread | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="fewbits-switch")
         self._state: native.WorkerState | None = None
         self._failure: FewbitsError | None = None
         try:
             for address in self.addresses:
-                self._sockets.append(_connected(address))
+                self._lines.append(Line(address, self._hello, key))
         except BaseException:
             self.close()
             raise
@@ -74,22 +63,24 @@ class SwitchWorker:
     def join(self) -> None:
         """Wait until all workers have joined all aggregators."""
         deadline = time.monotonic() + self.timeout
-        welcomes = [
-            self._joined(own, address, deadline)
-            for own, address in zip(self._sockets, self.addresses, strict=True)
-        ]
+        self._pulse = threading.Thread(target=self._live, name="fewbits-switch-pulse", daemon=True)
+        self._pulse.start()
+        welcomes = [line.join(deadline, self.timeout) for line in self._lines]
         state = self._state = native.WorkerState(
             job=self._hello.job,
             patience=int(1e9 * self.timeout),
             workers=self._hello.workers,
             worker=self._hello.worker,
-            aggregators=len(self._sockets),
+            aggregators=len(self._lines),
             slots=min(_WINDOW, *(welcome.slot for welcome in welcomes)),
             chunk=self.chunk,
+            keyed=int(self._key is not None),
         )
-        for number, own in enumerate(self._sockets):
-            own.setblocking(True)
-            state.sockets[number] = own.fileno()
+        for number, line in enumerate(self._lines):
+            line.socket.setblocking(True)
+            state.sockets[number], state.nonces[number] = line.socket.fileno(), line.nonce
+            if self._key is not None:
+                state.up[number], state.down[number] = map(native.secret, (line.up, line.down))
         self._scratch = native.worker_scratch(state)
 
     def start(self, packets: Packets, codes: PacketBytes, sums: PacketBytes) -> "Future[Exchanged]":
@@ -102,33 +93,21 @@ class SwitchWorker:
     def close(self) -> None:
         """Leave the job, which ends it for all."""
         self._thread.shutdown(cancel_futures=True)
-        for own in self._sockets:
-            if self._state is not None:
-                with contextlib.suppress(OSError):  # it has gone before us
-                    own.send(replace(self._hello, kind=PacketKind.LEAVE, count=0).encode())
-            own.close()
-        self._sockets.clear()
+        self._closing.set()
+        if self._pulse is not None:
+            self._pulse.join()
+        for line in self._lines:
+            if line.joined:
+                line.say(PacketKind.LEAVE)
+            line.socket.close()
+        self._lines.clear()
 
-    def _joined(self, own: socket.socket, address: Address, deadline: float) -> PacketHeader:
-        heard = "it did not answer"
-        while time.monotonic() < deadline:
-            answer = _asked(own, self._hello)
-            if answer is None:
-                continue
-            if answer.kind == PacketKind.WELCOME:
-                return answer
-            if answer.kind == PacketKind.WAITING:
-                absent = _absent(answer.first, self._hello.workers)
-                heard = f"it still waits for workers {absent}"
-            elif answer.kind == PacketKind.REFUSED:
-                why = _WHY.get(answer.flags, "it gives no reason")
-                heard = why.format(
-                    workers=answer.workers, own=self._hello.workers, count=answer.count
-                )
-                if answer.flags != Refusal.BUSY:
-                    raise DisagreementError(f"aggregator {address}: {heard}")
-            time.sleep(_RETRY)
-        raise PeerError(f"aggregator {address}: {heard} within {self.timeout:g} s")
+    def _live(self) -> None:
+        """Tell the aggregators that this worker is alive, however long its job is silent."""
+        while not self._closing.wait(min(line.silence for line in self._lines)):
+            for line in self._lines:
+                if line.joined:
+                    line.say(PacketKind.ALIVE)
 
     def _exchange(self, packets: Packets, codes: PacketBytes, sums: PacketBytes) -> Exchanged:
         state = self._state
@@ -153,33 +132,5 @@ class SwitchWorker:
             return PeerError(f"{where}: {os.strerror(state.error)}")
         what = "did not answer"
         if state.heard:
-            what = f"waits for workers {_absent(state.present, self._hello.workers)}"
+            what = f"waits for workers {absent(state.present, self._hello.workers)}"
         return PeerError(f"{where} {what}: nothing for {self.timeout:g} s")
-
-
-def _connected(address: Address) -> socket.socket:
-    own = open_socket(address)
-    try:
-        own.connect(address)
-    except OSError as error:
-        own.close()
-        raise SpecError(f"cannot reach {address}: {error.strerror}") from error
-    own.settimeout(_RETRY)
-    return own
-
-
-def _asked(own: socket.socket, hello: PacketHeader) -> PacketHeader | None:
-    """An answer to this job, if one comes soon."""
-    try:
-        own.send(hello.encode())
-        answer = PacketHeader.decode(own.recv(1 << 16))
-    except TimeoutError:
-        return None
-    except OSError:  # nobody listens there yet
-        time.sleep(_RETRY)
-        return None
-    return answer if answer is not None and answer.job == hello.job else None
-
-
-def _absent(present: int, workers: int) -> list[int]:
-    return [worker for worker in range(workers) if not present >> worker & 1]

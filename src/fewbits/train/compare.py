@@ -9,6 +9,7 @@ from typing import Any
 from fewbits.errors import PeerError
 from fewbits.switch.aggregator import AggregatorSetup, serving
 from fewbits.switch.job import SWITCH
+from fewbits.switch.keys import chosen_key
 from fewbits.switch.protocol import Address
 from fewbits.train import launcher, results, verdict
 from fewbits.train.extras import check_installed
@@ -61,5 +62,6 @@ def _aggregators(settings: TrainSettings, spec: str) -> Iterator[TrainSettings]:
     if settings.aggregator or not needs:
         yield settings
         return
-    with serving(AggregatorSetup(settings.workers), Address("127.0.0.1", 0)) as own:
+    setup, here = AggregatorSetup(settings.workers), Address("127.0.0.1", 0)
+    with serving(setup, here, chosen_key()) as own:
         yield replace(settings, aggregator=(str(own.address),))

@@ -9,7 +9,7 @@ from fewbits import Rng
 from fewbits.backend import switch as native_switch
 from fewbits.reference import switching
 from fewbits.reference.switching import ExponentSpan
-from switches import packet, sealed
+from switches import HEADER, packet, sealed
 
 NOTHING, REPLY, ANSWER, BROADCAST = range(4)
 JOIN, WELCOME, WAITING, REFUSED, CODES, SUM, LEAVE = range(1, 8)
@@ -59,7 +59,7 @@ def test_the_sum_of_all_workers_goes_to_all() -> None:
     what, data = switch.send(1, B)
     assert what == BROADCAST
     assert data[5] == SUM
-    assert data[64:] == expected(A, B)
+    assert data[HEADER:] == expected(A, B)
     assert (switch.count("sums"), switch.count("codes")) == (1, 10)
 
 
@@ -86,7 +86,7 @@ def test_codes_are_added_once_however_often_they_come() -> None:
     what, data = switch.send(0, A)
     assert (what, data[5]) == (REPLY, WAITING)
     assert int.from_bytes(data[48:56], "little") == 1  # worker 0 is there, worker 1 is not
-    assert switch.send(1, B)[1][64:] == expected(A, B)
+    assert switch.send(1, B)[1][HEADER:] == expected(A, B)
     assert switch.count("duplicates") == 1
 
 
@@ -146,7 +146,7 @@ def test_what_does_not_belong_is_counted_and_changes_nothing(
     assert what in (NOTHING, REPLY)
     assert np.array_equal(switch.state, before)
     assert switch.count(counter) == 1
-    assert switch.send(1, B)[1][64:] == expected(A, B)
+    assert switch.send(1, B)[1][HEADER:] == expected(A, B)
 
 
 def test_damaged_packets_change_nothing() -> None:
@@ -187,7 +187,7 @@ def test_a_new_job_begins_with_new_rounds() -> None:
     switch(packet(LEAVE), 0)
     switch.join()
     switch.send(0, A)
-    assert switch.send(1, B)[1][64:] == expected(A, B)
+    assert switch.send(1, B)[1][HEADER:] == expected(A, B)
 
 
 @pytest.mark.parametrize(
@@ -217,4 +217,4 @@ def test_a_joined_worker_cannot_be_replaced() -> None:
 def test_sealed_packets_are_what_the_aggregator_reads() -> None:
     data = packet(JOIN, count=40)
     assert sealed(data) == data
-    assert len(data) == 64
+    assert len(data) == HEADER

@@ -8,6 +8,7 @@ import argparse
 import json
 import multiprocessing
 import os
+import statistics
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -21,13 +22,18 @@ from fewbits.backend import switch as native_switch
 from fewbits.bench.machine import this_machine
 from fewbits.reference.switching import ExponentSpan
 from fewbits.switch.aggregator import Aggregator, AggregatorSetup
+from fewbits.switch.keys import SwitchKey
 from fewbits.switch.protocol import Address, new_job
 from fewbits.switch.worker import SwitchWorker
 
 CHUNK = 8192
 SECONDS = 0.4
 _SPEEDS = {"arithmetic": "codes_per_second", "loopback": "codes_bytes_per_second_per_worker"}
-PACKETS = {"8 KiB": 8192 - 64, "1400 bytes": 1400 - 64}
+PACKETS = {
+    name: size - native_switch.HEADER_BYTES for name, size in (("8 KiB", 8192), ("1400 bytes", 1400))
+}
+_SECRET = "a key that protects nothing"
+_PAIRS = 5  # exchanges with and without a key, by turns
 
 
 def best(work: Any, count: int) -> float:
@@ -68,8 +74,8 @@ def arithmetic(workers: int, simd: str) -> dict[str, Any]:
     }
 
 
-def _serve(workers: int, chunk: int, slots: int, pipe: Any) -> None:
-    with Aggregator(Address("127.0.0.1", 0), AggregatorSetup(workers, slots, chunk)) as own:
+def _serve(setup: AggregatorSetup, key: SwitchKey | None, pipe: Any) -> None:
+    with Aggregator(Address("127.0.0.1", 0), setup, key=key) as own:
         pipe.send(own.address)
         while not pipe.poll():
             own.serve_for(0.1)
@@ -80,8 +86,9 @@ def _serve(workers: int, chunk: int, slots: int, pipe: Any) -> None:
 def _work(worker: int, workers: int, setup: dict[str, Any], pipe: Any) -> None:
     size, chunk = setup["codes"], setup["chunk"]
     own = SwitchWorker(
-        setup["aggregators"], setup["job"], worker=worker, workers=workers, chunk=chunk, timeout=20
-    )
+        setup["aggregators"], setup["job"], worker=worker, workers=workers, chunk=chunk, timeout=20,
+        key=setup["key"],
+    )  # fmt: skip
     own.join()
     chunks = np.zeros(-(-size // chunk), native_switch.PACKET_ROW)
     chunks["offset"] = chunks["first"] = np.arange(0, size, chunk)
@@ -98,21 +105,23 @@ def _work(worker: int, workers: int, setup: dict[str, Any], pipe: Any) -> None:
     own.close()
 
 
-def loopback(workers: int, name: str, aggregators: int, slots: int) -> dict[str, Any]:
+def loopback(
+    workers: int, name: str, aggregators: int, slots: int, key: SwitchKey | None = None
+) -> dict[str, Any]:
     """Bytes of codes a second and worker, there and back."""
     context = multiprocessing.get_context("spawn")
     chunk, size, repeats = PACKETS[name], 1 << 24, 10
     started, pipes, addresses = [], [], []
     for _ in range(aggregators):
         near, far = context.Pipe()
-        process = context.Process(target=_serve, args=(workers, chunk, slots, far))
+        process = context.Process(target=_serve, args=(AggregatorSetup(workers, slots, chunk), key, far))
         process.start()
         started.append(process)
         pipes.append(near)
         addresses.append(near.recv())
     setup = {
         "codes": size, "chunk": chunk, "repeats": repeats, "job": new_job(),
-        "aggregators": addresses,
+        "aggregators": addresses, "key": key,
     }  # fmt: skip
     ends = []
     for worker in range(workers):
@@ -146,6 +155,32 @@ def loopback(workers: int, name: str, aggregators: int, slots: int) -> dict[str,
     }
 
 
+def sealed(workers: int, name: str, slots: int) -> dict[str, Any]:
+    """What a key costs: exchanges without and with one, by turns; medians of ratios in pairs."""
+    secret = SwitchKey(_SECRET)
+    pairs = [
+        [loopback(workers, name, 1, slots, key) for key in (None, secret)] for _ in range(_PAIRS)
+    ]
+
+    def ratios(of: Any) -> list[float]:
+        return [of(keyed) / of(plain) for plain, keyed in pairs]
+
+    def processor(row: dict[str, Any]) -> float:
+        return float(sum(row[key] for key in row if key.endswith("_seconds")))
+
+    speeds = ratios(lambda row: row[_SPEEDS["loopback"]])
+    return {
+        "workers": workers,
+        "packet": name,
+        "pairs": _PAIRS,
+        "speed_ratios": sorted(speeds),
+        "speed_ratio": statistics.median(speeds),
+        "processor_ratio": statistics.median(ratios(processor)),
+        "processor_seconds": statistics.median(processor(plain) for plain, _ in pairs),
+        "processor_seconds_with_key": statistics.median(processor(keyed) for _, keyed in pairs),
+    }
+
+
 def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser()
@@ -158,6 +193,7 @@ def main() -> None:
         "loopback": [loopback(2, name, 1, options.slots) for name in PACKETS]
         + [loopback(4, name, 1, options.slots) for name in PACKETS],
     }
+    document["sealed"] = [sealed(2, name, options.slots) for name in PACKETS]
     document["last_loopback"] = document["loopback"]  # with the processors' seconds of this run
     if options.out and options.out.exists():
         known = json.loads(options.out.read_text())

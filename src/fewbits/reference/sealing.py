@@ -1,0 +1,30 @@
+"""The tags of a switch's packets and the keys of its jobs, by the standard library's BLAKE2s.
+
+A tag is the digest of a tree of depth 2, as in BLAKE2sp. Leaf i of eight hashes the blocks of 64
+bytes with the numbers i, i + 8, i + 16 and so on; the root hashes the leaves' digests. Every node
+is keyed, and its digest has 16 bytes.
+"""
+
+import hashlib
+import struct
+
+LEAVES, BLOCK, TAG_BYTES = 8, 64, 16
+
+
+def tag(key: bytes, data: bytes) -> bytes:
+    """The tag of `data` under a key of 32 bytes."""
+    shape = {"digest_size": TAG_BYTES, "inner_size": TAG_BYTES, "fanout": LEAVES, "depth": 2}
+    blocks = [data[at : at + BLOCK] for at in range(0, len(data), BLOCK)]
+    digests = b""
+    for leaf in range(LEAVES):
+        own = b"".join(blocks[leaf::LEAVES])
+        last = leaf == LEAVES - 1
+        node = hashlib.blake2s(own, key=key, node_offset=leaf, last_node=last, **shape)
+        digests += node.digest()
+    return hashlib.blake2s(digests, key=key, node_depth=1, last_node=True, **shape).digest()
+
+
+def subkey(root: bytes, job: int, nonce: int, side: int) -> bytes:
+    """The key of one side's packets of one job on one aggregator."""
+    about = struct.pack("<16sQQI", b"fewbits switch 2", job, nonce, side)
+    return hashlib.blake2s(about, key=root).digest()
