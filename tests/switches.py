@@ -5,7 +5,7 @@ import select
 import socket
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 
@@ -35,8 +35,16 @@ def serving(
 class Relay:
     """Passes packets on, but loses, doubles and delays some of them, by a fixed seed."""
 
-    def __init__(self, target: Address, seed: int, share: float) -> None:
+    def __init__(
+        self,
+        target: Address,
+        seed: int,
+        share: float,
+        meddle: Callable[[bytes], Sequence[bytes]] = lambda _: (),
+    ) -> None:
         self.lost = self.doubled = self.delayed = 0
+        self.seen: list[bytes] = []  # what workers sent
+        self._meddle = meddle  # what it adds before a packet, in either direction
         self._target, self._share, self._random = target, share, random.Random(seed)
         self._front = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._front.bind((HOST, 0))
@@ -69,6 +77,7 @@ class Relay:
                 except ConnectionError:
                     continue
                 if own is self._front:
+                    self.seen.append(data)
                     back = self._backs.get(sender)
                     if back is None:
                         back = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -79,6 +88,8 @@ class Relay:
                     self._pass(self._front, data, worker)
 
     def _pass(self, through: socket.socket, data: bytes, to: Address) -> None:
+        for more in self._meddle(data):
+            through.sendto(more, to)
         chance = self._random.random()
         if chance < self._share:
             self.lost += 1

@@ -1,4 +1,7 @@
-"""Exit codes of the programs, and the code of an error."""
+"""Exit codes of the programs, and the end of those whose starter has gone."""
+
+import os
+import threading
 
 from fewbits.errors import DisagreementError, PeerError
 
@@ -15,3 +18,15 @@ def exit_code(error: BaseException) -> int:
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
     return FAILED if isinstance(error, PeerError | DisagreementError) else BAD_INPUT
+
+
+def end_with_parent() -> None:
+    """End this process when stdin closes, because the process that started it has gone."""
+
+    def watch() -> None:
+        # Not sys.stdin: its lock, held by this thread, would abort the interpreter's shutdown.
+        while os.read(0, 1):
+            pass
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

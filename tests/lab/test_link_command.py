@@ -145,10 +145,10 @@ def test_what_is_in_the_folder_is_not_measured_again(measured: dict, folder: Pat
     assert kept == [measured]
 
 
-def started() -> subprocess.Popen[str]:
-    """The command, when its ranks run."""
+def started(contender: str = "natural", programs: int = 2) -> subprocess.Popen[str]:
+    """The command, when that many programs of it run."""
     process = subprocess.Popen(
-        command("--ranks", 2, "--rate", "1Mbit", "--params", "1e5", "--contender", "natural"),
+        command("--ranks", 2, "--rate", "1Mbit", "--params", "1e5", "--contender", contender),
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         text=True,
@@ -156,7 +156,7 @@ def started() -> subprocess.Popen[str]:
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     until = time.monotonic() + 60
-    while len(children(process.pid)) < 2 or len(namespaces(process.pid)) < 3:
+    while len(children(process.pid)) < programs or len(namespaces(process.pid)) < 3:
         if time.monotonic() > until:
             process.terminate()
             pytest.fail("the ranks did not start")
@@ -192,6 +192,24 @@ def test_a_rank_that_dies_is_named_and_the_others_are_ended() -> None:
         assert "was ended by SIGKILL" in err
         assert not namespaces(process.pid)
         assert not any(map(running, ranks))
+
+
+@needs_links
+def test_no_program_outlives_a_killed_launcher() -> None:
+    """Neither ranks nor the aggregator; the namespaces are left, as nobody can remove them."""
+    pytest.importorskip("torch")
+    with started("natural@switch", 3) as process:
+        programs = children(process.pid)
+        process.kill()
+        process.wait()
+        until = time.monotonic() + 20
+        while (left := set(filter(running, programs))) and time.monotonic() < until:
+            time.sleep(0.05)
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        for name in namespaces(process.pid):
+            tools.run("ip", "netns", "delete", name)
+        assert not left
 
 
 SENDER = """

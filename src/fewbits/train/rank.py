@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from fewbits.errors import PeerError, SpecError
+from fewbits.exits import end_with_parent
 from fewbits.train import compare, data
 from fewbits.train.extras import check_installed
 from fewbits.train.progress import RunsProgress
@@ -42,7 +43,7 @@ def _run(settings: TrainSettings, *, events: bool) -> compare.ComparisonDocument
     from fewbits.train import worker  # torch comes with it: seconds, which bad data need not wait
 
     if events:
-        worker.end_with_parent()
+        end_with_parent()
         worker.work(settings, dataset, _emit)
         return None
     progress = RunsProgress(settings.operators)

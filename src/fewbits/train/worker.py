@@ -1,7 +1,5 @@
 """The work of a rank: it joins the group and does one run after the other."""
 
-import os
-import threading
 from datetime import timedelta
 from typing import Any
 
@@ -30,18 +28,6 @@ def work(settings: TrainSettings, dataset: Dataset, emit: Emit) -> list[dict[str
     # still holds the group. All results are known here, so no rank needs another one any more.
     dist.barrier()
     return ended
-
-
-def end_with_parent() -> None:
-    """End this process when stdin closes, because the process that started it has gone."""
-
-    def watch() -> None:
-        # Not sys.stdin: its lock, held by this thread, would abort the interpreter's shutdown.
-        while os.read(0, 1):
-            pass
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _result(trial: Trial) -> dict[str, Any]:

@@ -1,10 +1,7 @@
-// An aggregator that faces malformed and foreign packets in the middle of a job: whatever it does
-// not take changes no byte of its state, both tables of kernels agree, and what it wants to send
-// lies inside its memory.
-#include <vector>
-
-#include "harness.h"
-#include "switch/fewbits_switch.h"
+// An aggregator that faces malformed, foreign and forged packets in the middle of a job, without a
+// key and with one: whatever it does not take changes no byte of its state, both tables of kernels
+// agree, and what it wants to send lies inside its memory.
+#include "packets.h"
 
 using namespace fuzz;
 
@@ -12,43 +9,22 @@ namespace {
 
 constexpr uint32_t kWorkers = 3;
 constexpr uint32_t kChunk = 48;
-constexpr uint64_t kJob = 77;
 constexpr uint64_t kSecond = 1'000'000'000;
-constexpr size_t kCrc = 60;
-constexpr uint64_t kTurns = 16; // packets made of each input
+constexpr uint64_t kTurns = 4; // packets made of each input, the last of them with a key
+constexpr uint8_t kCodes[] = {1, 2, 130, 0, 61};
 
 struct Address {
     uint8_t bytes[16];
     explicit Address(uint8_t worker) : bytes{2, 0, 10, worker} {}
 };
 
-// A packet of any content, with its checksum put right.
-void seal(std::vector<uint8_t> &packet) {
-    const uint32_t head = fewbits_crc32c(0, packet.data(), kCrc);
-    const uint32_t crc = fewbits_crc32c(head, packet.data() + FEWBITS_SWITCH_HEADER,
-                                        packet.size() - FEWBITS_SWITCH_HEADER);
-    std::memcpy(packet.data() + kCrc, &crc, sizeof(crc));
-}
-
-std::vector<uint8_t> packet(uint8_t kind, uint16_t worker, uint64_t round,
-                            std::vector<uint8_t> codes, uint32_t count) {
-    std::vector<uint8_t> made(FEWBITS_SWITCH_HEADER);
-    const uint16_t workers = kWorkers;
-    std::memcpy(made.data(), "fwbs\1", 5);
-    made[5] = kind;
-    std::memcpy(made.data() + 8, &kJob, 8);
-    std::memcpy(made.data() + 16, &workers, 2);
-    std::memcpy(made.data() + 18, &worker, 2);
-    std::memcpy(made.data() + 24, &round, 8);
-    std::memcpy(made.data() + 56, &count, 4);
-    made.insert(made.end(), codes.begin(), codes.end());
-    seal(made);
-    return made;
-}
-
 class Aggregator {
   public:
-    Aggregator() : size_(fewbits_switch_size(&setup_)), memory_(size_ + 64) {
+    explicit Aggregator(bool keyed) : keyed_(keyed) {
+        setup_.keyed = keyed;
+        std::memcpy(setup_.key, kSecret, sizeof(kSecret));
+        size_ = fewbits_switch_size(&setup_);
+        memory_.resize(size_ + 64);
         const auto at = reinterpret_cast<uintptr_t>(memory_.data());
         state_ = memory_.data() + (64 - at % 64) % 64;
         REQUIRE(fewbits_switch_init(state_, size_, &setup_) == FEWBITS_OK);
@@ -63,72 +39,81 @@ class Aggregator {
                                       &action) == FEWBITS_OK);
         return action;
     }
-    void restore(const std::vector<uint8_t> &before) { std::memcpy(state_, before.data(), size_); }
+    // What a worker of the job sends.
+    fewbits_switch_action hear(uint8_t kind, uint8_t worker, uint64_t round, uint64_t sequence) {
+        const bool codes = kind == FEWBITS_SWITCH_CODES;
+        const Fields own{.kind = kind,
+                         .workers = kWorkers,
+                         .worker = worker,
+                         .round = round,
+                         .count = codes ? 5 : kChunk,
+                         .nonce = nonce,
+                         .sequence = sequence};
+        Packet made = packet(own, codes ? ConstBytes(kCodes) : ConstBytes());
+        seal(made, keyed_, 0);
+        return take(made, worker, kSecond);
+    }
+    void restore(const Packet &before) { std::memcpy(state_, before.data(), size_); }
     ConstBytes state() const { return {state_, size_}; }
+
     fewbits_switch_statistics statistics{};
+    uint64_t nonce = 0;
 
   private:
-    fewbits_switch_setup setup_{kWorkers, 2, kChunk, 0, 2 * kSecond};
+    bool keyed_;
+    fewbits_switch_setup setup_{kWorkers, 2, kChunk, 0, 2 * kSecond, {}, {}};
     size_t size_;
-    std::vector<uint8_t> memory_;
+    Packet memory_;
     uint8_t *state_;
 };
 
-// All have joined, round 0 of slot 0 is complete, round 1 has one worker's codes.
-void begin(Aggregator &own) {
-    for (uint8_t worker = 0; worker < kWorkers; ++worker) {
-        own.take(packet(FEWBITS_SWITCH_JOIN, worker, 0, {}, kChunk), worker, kSecond);
+// An aggregator in the middle of a job, and what its state was then: all have joined, round 0 of
+// slot 0 is complete, round 1 has one worker's codes.
+struct Prepared {
+    Aggregator own;
+    Packet before;
+
+    explicit Prepared(bool keyed) : own(keyed) {
+        if (keyed) {
+            const auto asked = own.hear(FEWBITS_SWITCH_JOIN, 0, 0, 1);
+            REQUIRE(asked.reply[5] == FEWBITS_SWITCH_CHALLENGE);
+            own.nonce = got<uint64_t>(asked.reply, 48);
+        }
+        for (uint8_t kind : {FEWBITS_SWITCH_JOIN, FEWBITS_SWITCH_CODES}) {
+            for (uint8_t worker = 0; worker < kWorkers; ++worker) {
+                own.hear(kind, worker, 0, 2);
+            }
+        }
+        own.hear(FEWBITS_SWITCH_CODES, 0, 1, 3);
+        REQUIRE(own.statistics.sums == 1 && own.statistics.codes == 20 && own.statistics.jobs == 1);
+        before.assign(own.state().begin(), own.state().end());
     }
-    const std::vector<uint8_t> codes{1, 2, 130, 0, 61};
-    for (uint8_t worker = 0; worker < kWorkers; ++worker) {
-        own.take(packet(FEWBITS_SWITCH_CODES, worker, 0, codes, 5), worker, kSecond);
-    }
-    own.take(packet(FEWBITS_SWITCH_CODES, 0, 1, codes, 5), 0, kSecond);
-    REQUIRE(own.statistics.sums == 1 && own.statistics.codes == 20 && own.statistics.jobs == 1);
-}
+};
 
 uint64_t refused(const fewbits_switch_statistics &counts) {
-    return counts.foreign + counts.malformed + counts.stale + counts.mismatched;
+    return counts.foreign + counts.malformed + counts.stale + counts.mismatched + counts.forged +
+           counts.replayed;
 }
 
 // A valid packet with parts of its header and codes replaced, or the input as it is.
-std::vector<uint8_t> forged(Input &input) {
+Packet forged(Input &input, bool keyed, uint64_t nonce) {
     const uint8_t choice = input.byte();
     if (choice % 4 == 0) {
         return {input.rest().begin(), input.rest().end()};
     }
-    const uint8_t worker = input.byte() % 5;
-    auto made = packet(input.byte() % 9, worker, input.byte() % 4, {1, 2, 130, 0, 61}, 5);
-    for (uint8_t edits = input.byte() % 6; edits > 0; --edits) {
-        const uint8_t place = input.byte();
-        made[place % made.size()] = input.byte();
-    }
-    if (choice % 4 == 1) {
-        const ConstBytes rest = input.rest();
+    Fields own{.workers = kWorkers, .count = 5};
+    own.worker = input.byte() % 5;
+    own.kind = input.byte() % 11;
+    own.round = input.byte() % 4;
+    own.sequence = input.byte() % 8;
+    own.nonce = choice % 8 == 1 ? input.byte() : nonce;
+    Packet made = packet(own, kCodes);
+    if (own.kind != FEWBITS_SWITCH_CODES && choice % 16 < 8) {
         made.resize(FEWBITS_SWITCH_HEADER);
-        made.insert(made.end(), rest.begin(), rest.end());
-        const auto count = static_cast<uint32_t>(rest.size());
-        std::memcpy(made.data() + 56, &count, 4);
     }
-    if (choice % 4 == 2) {
-        made.resize(std::max<size_t>(FEWBITS_SWITCH_HEADER, made.size() - input.byte() % 8));
-    }
-    if (choice < 250) {
-        seal(made);
-    }
+    spoil(made, input, keyed, choice % 32 == 31);
     return made;
 }
-
-// An aggregator in the middle of a job, and what its state was then.
-struct Prepared {
-    Aggregator own;
-    std::vector<uint8_t> before;
-
-    Prepared() {
-        begin(own);
-        before.assign(own.state().begin(), own.state().end());
-    }
-};
 
 fewbits_switch_action face(Prepared &prepared, ConstBytes bytes, uint8_t from, uint64_t now) {
     Aggregator &own = prepared.own;
@@ -148,8 +133,8 @@ fewbits_switch_action face(Prepared &prepared, ConstBytes bytes, uint8_t from, u
 }
 
 // A few bytes of the input changed, in another way for each turn.
-std::vector<uint8_t> varied(const uint8_t *data, size_t size, uint64_t turn) {
-    std::vector<uint8_t> bytes(data, data + size);
+Packet varied(const uint8_t *data, size_t size, uint64_t turn) {
+    Packet bytes(data, data + size);
     uint64_t random = (turn + 1) * 0x9E3779B97F4A7C15u ^ fewbits_crc32c(0, data, size);
     for (uint64_t edits = size == 0 ? 0 : turn % 4; edits > 0; --edits) {
         random = (random ^ random >> 29) * 0xBF58476D1CE4E5B9u;
@@ -158,24 +143,30 @@ std::vector<uint8_t> varied(const uint8_t *data, size_t size, uint64_t turn) {
     return bytes;
 }
 
+void turn(Prepared (&both)[2], const Packet &bytes, bool keyed) {
+    Input input(bytes.data(), bytes.size());
+    const uint8_t from = input.byte() % 4;
+    const uint64_t later = kSecond * (1 + input.byte() % 4 / 3 * 5);
+    const Packet made = forged(input, keyed, both[0].own.nonce);
+    fewbits_switch_action actions[2];
+    with_each_table([&](size_t table) { actions[table] = face(both[table], made, from, later); });
+    REQUIRE(std::ranges::equal(both[0].own.state(), both[1].own.state()));
+    REQUIRE(actions[0].what == actions[1].what);
+    REQUIRE(actions[0].what != FEWBITS_SWITCH_REPLY ||
+            std::memcmp(actions[0].reply, actions[1].reply, FEWBITS_SWITCH_HEADER) == 0);
+    for (Prepared &prepared : both) {
+        prepared.own.restore(prepared.before);
+    }
+}
+
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static Prepared both[2];
-    for (uint64_t turn = 0; turn < kTurns; ++turn) {
-        const auto bytes = varied(data, size, turn);
-        fewbits_switch_action actions[2];
-        with_each_table([&](size_t table) {
-            Input input(bytes.data(), bytes.size());
-            const uint8_t from = input.byte() % 4;
-            const uint64_t later = kSecond * (1 + input.byte() % 4 / 3 * 5);
-            actions[table] = face(both[table], forged(input), from, later);
-        });
-        REQUIRE(std::ranges::equal(both[0].own.state(), both[1].own.state()));
-        REQUIRE(actions[0].what == actions[1].what);
-        for (Prepared &prepared : both) {
-            prepared.own.restore(prepared.before);
-        }
+    static Prepared open[2] = {Prepared(false), Prepared(false)};
+    static Prepared keyed[2] = {Prepared(true), Prepared(true)};
+    for (uint64_t number = 0; number < kTurns; ++number) {
+        const bool with_key = number == kTurns - 1;
+        turn(with_key ? keyed : open, varied(data, size, number), with_key);
     }
     return 0;
 }

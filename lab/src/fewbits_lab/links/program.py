@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 
 from fewbits.errors import PeerError
-from fewbits.train.worker import end_with_parent
+from fewbits.exits import end_with_parent
 from fewbits_lab.links.network import INTERFACE, Network
 
 LINK_PATIENCE = 120.0  # seconds

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fewbits.errors import SpecError
-from fewbits.exits import BAD_INPUT, FAILED
+from fewbits.exits import BAD_INPUT, FAILED, end_with_parent
 
 _MOST_STEPS = 100  # in which a contender must settle
 
@@ -38,8 +38,6 @@ class Work:
 def main() -> None:
     """The program; its last line on stderr says what went wrong."""
     work = Work(**json.loads(sys.argv[1]))
-    from fewbits.train.worker import end_with_parent
-
     end_with_parent()
     try:
         run(work)

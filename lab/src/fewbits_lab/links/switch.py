@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from fewbits import cli
 from fewbits.errors import PeerError
+from fewbits.exits import end_with_parent
 from fewbits.switch.job import Aggregators
 from fewbits.switch.protocol import Address
 from fewbits_lab.links.network import Network, end, undisturbed
@@ -29,12 +31,12 @@ def options() -> dict[str, Any]:
 def serving(network: Network, ranks: int) -> Iterator[None]:
     """Run the aggregator until the end of the block."""
     network.add_to_hub(_ADDRESS.host)
-    program = [sys.executable, "-m", "fewbits.cli", "switch", "--json", "--bind", str(_ADDRESS)]
+    program = [sys.executable, "-m", __name__, "--json", "--insecure", "--bind", str(_ADDRESS)]
     sizes = ["--workers", str(ranks), "--slots", str(_SLOTS), "--chunk", str(_CHUNK)]
     with undisturbed():
         process = subprocess.Popen(
             ["ip", "netns", "exec", network.hub, *program, *sizes],
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,  # it ends when this closes, also if the launcher is killed
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
@@ -47,3 +49,13 @@ def serving(network: Network, ranks: int) -> Iterator[None]:
     finally:
         with undisturbed():
             end(process)
+
+
+def main() -> int:
+    """`fewbits switch`, until the program that started it has gone."""
+    end_with_parent()
+    return cli.main(["switch", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
