@@ -37,6 +37,9 @@ struct CodesOut {
     // May be null. Set where a wide section's codes are all in `bytes`; `words` are not written
     // then.
     bool *small = nullptr;
+    // May be null. Set where all codes are equal; only the first of `bytes` is written then. Not
+    // for wide sections.
+    bool *equal = nullptr;
 };
 
 // Writes a section block by block. `out` has room for the largest size.
@@ -44,12 +47,17 @@ class CodedWriter {
   public:
     CodedWriter(const CodedShape &shape, uint8_t *out) : shape_(shape), out_(out), at_(out) {}
     void write(const CodesIn &codes);
+    // The same for `count` equal codes that are not 0, of a signed section that is not wide. No bit
+    // is set behind the last sign.
+    void write_equal(uint8_t code, size_t count, const uint8_t *signs);
     size_t size() const { return static_cast<size_t>(at_ - out_); }
 
   private:
     CodedShape shape_;
     uint8_t *out_;
     uint8_t *at_;
+
+    void finish(uint8_t *end); // puts the block's length before it
 };
 
 // Reads a section block by block; any bytes give codes below the bound or an error.

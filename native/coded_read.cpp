@@ -126,7 +126,11 @@ fewbits_status read_constant(const CodedShape &shape, ConstBytes &data, const Co
     if (shape.wide()) {
         *codes.small = true;
     }
-    std::memset(codes.bytes, static_cast<int>(code), codes.count);
+    const bool equal = codes.equal != nullptr;
+    if (equal) {
+        *codes.equal = true;
+    }
+    std::memset(codes.bytes, static_cast<int>(code), equal ? 1 : codes.count);
     return FEWBITS_OK;
 }
 
@@ -211,11 +215,21 @@ fewbits_status read_rans(const CodedShape &shape, ConstBytes &data, size_t lanes
     return shape.wide() ? read_escapes(shape, data, base, codes) : FEWBITS_OK;
 }
 
+// Which codes are not 0: their number, and a bit for each code.
+size_t marked(const CodesOut &codes, Bytes mask) {
+    if (codes.equal != nullptr && *codes.equal) {
+        const bool some = codes.bytes[0] != 0;
+        std::fill(mask.begin(), mask.end(), static_cast<uint8_t>(some ? 0xFF : 0));
+        return some ? codes.count : 0;
+    }
+    return kernels().coder.nonzero({codes.bytes, codes.count}, mask);
+}
+
 // The signs are the last part: what is left must be theirs.
 fewbits_status read_signs(ConstBytes data, const CodesOut &codes) {
     uint8_t mask[kCodedBlock / 8];
     const size_t plane_size = packed_size(codes.count, 1);
-    const size_t nonzero = kernels().coder.nonzero({codes.bytes, codes.count}, {mask, plane_size});
+    const size_t nonzero = marked(codes, {mask, plane_size});
     const size_t size = packed_size(nonzero, 1);
     if (data.size() != size) {
         return data.size() < size ? FEWBITS_CODED_SHORT : FEWBITS_CODED_LONG;

@@ -142,6 +142,13 @@ uint8_t *write_raw(const CodedShape &shape, const CodesIn &codes, uint8_t *to) {
     return bits.end();
 }
 
+uint8_t *write_constant(uint32_t code, uint8_t *to) {
+    to[0] = kConstant;
+    to[1] = static_cast<uint8_t>(code);
+    to[2] = static_cast<uint8_t>(code >> 8);
+    return to + 3;
+}
+
 RansEncodeTable encode_table(const Frequencies &frequencies) {
     RansEncodeTable table;
     for (uint32_t symbol = 0, first = 0; symbol < 256; ++symbol) {
@@ -252,10 +259,7 @@ uint8_t *write_alike(const CodedShape &shape, const CodesIn &codes, uint8_t *scr
     uint8_t *end;
     if (all_equal(shape, codes) && packed_size(codes.count, shape.width()) >= 2) {
         const uint32_t code = code_at(shape, codes, 0);
-        to[0] = kConstant;
-        to[1] = static_cast<uint8_t>(code);
-        to[2] = static_cast<uint8_t>(code >> 8);
-        end = to + 3;
+        end = write_constant(code, to);
         if (words) {
             std::memset(scratch, code != 0, codes.count);
         }
@@ -307,8 +311,24 @@ uint8_t *write_block(const CodedShape &shape, const CodesIn &codes, uint8_t *to)
 
 void CodedWriter::write(const CodesIn &codes) {
     uint8_t *const block = at_ + kLengthSize;
-    uint8_t *const end = write_block(shape_, codes, block);
-    const auto length = static_cast<uint32_t>(end - block);
+    finish(write_block(shape_, codes, block));
+}
+
+void CodedWriter::write_equal(uint8_t code, size_t count, const uint8_t *signs) {
+    if (packed_size(count, shape_.width()) < 2) { // codes of a fixed width are shorter
+        uint8_t bytes[16];
+        std::memset(bytes, code, count);
+        return write({count, bytes, nullptr, signs});
+    }
+    uint8_t *const block = at_ + kLengthSize;
+    uint8_t *const end = write_constant(code, block);
+    const size_t size = packed_size(count, 1);
+    std::memcpy(end, signs, size);
+    finish(end + size);
+}
+
+void CodedWriter::finish(uint8_t *end) {
+    const auto length = static_cast<uint32_t>(end - at_ - static_cast<ptrdiff_t>(kLengthSize));
     std::memcpy(at_, &length, kLengthSize);
     at_ = end;
 }

@@ -71,6 +71,7 @@ Kernels filled(const Table &own) {
         .coder = group(&Table::coder),
         .stages = group(&Table::stages),
         .dithering = group(&Table::dithering),
+        .sign = group(&Table::sign),
         .steps = group(&Table::steps),
         .spherical = group(&Table::spherical),
         .switching = group(&Table::switching),

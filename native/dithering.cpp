@@ -13,12 +13,8 @@
 namespace fewbits {
 namespace {
 
-constexpr size_t kPiece = 4096;                 // elements whose codes are unpacked at once
-constexpr size_t kSummationBlock = 1 << 16;     // elements whose sum is finished first
-constexpr size_t kLargestDitherBlock = 1 << 16; // elements that share a scale, if not all do
-
-// How many pieces of `size` elements there are; the sum of both numbers may not fit.
-size_t pieces_of(size_t total, size_t size) { return total / size + (total % size != 0); }
+constexpr size_t kPiece = 4096;             // elements whose codes are unpacked at once
+constexpr size_t kSummationBlock = 1 << 16; // elements whose sum is finished first
 
 // Whether every code is 0 or the last one, NaN.
 bool without_levels(std::span<const uint16_t> codes, size_t last) {
@@ -157,10 +153,8 @@ void encode_row(fewbits_unit &unit, const DitherShape &shape, size_t block_size,
 int dithering_unit(fewbits_unit &unit, Direction direction) {
     const DitherShape shape = {unit.levels, (unit.option & FEWBITS_POWERS) != 0};
     const int norm = unit.option & ~FEWBITS_POWERS;
-    const bool even = unit.block == 0 || (std::has_single_bit(unit.block) && unit.block >= 8 &&
-                                          unit.block <= kLargestDitherBlock);
     if (unit.dtype != FEWBITS_FLOAT32 || norm < FEWBITS_NORM_1 || norm > FEWBITS_NORM_MAX ||
-        !even || unit.levels < 1 || unit.levels > DitherRatios::most_levels) {
+        !is_scale_block(unit.block) || unit.levels < 1 || unit.levels > DitherRatios::most_levels) {
         return FEWBITS_BAD_ARGUMENT;
     }
     const size_t block_size = unit.block != 0 ? unit.block : std::max<uint64_t>(unit.count, 1);

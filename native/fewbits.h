@@ -24,7 +24,7 @@ extern "C" {
 
 /* Raised whenever a signature or a structure below changes; the Python loader refuses any other
  * number. */
-#define FEWBITS_ABI 7
+#define FEWBITS_ABI 8
 
 enum fewbits_status {
     FEWBITS_OK = 0,
@@ -218,9 +218,25 @@ enum fewbits_kind {
     /* float32 values to levels of their block's norm; option: fewbits_norm, and FEWBITS_POWERS
      * added if the levels are powers of two; sections: a float32 scale for each block, packed codes
      */
-    FEWBITS_DITHERING = 16
+    FEWBITS_DITHERING = 16,
+    /* signs times the mean magnitude of their block; sections: a scale for each block, in the
+     * values' format, and one coded section of signed codes below 3 (0, a sign, not finite).
+     * sizes[1] is a capacity when encode is called, and the size when it returns, as in
+     * FEWBITS_NATURAL. Encoding a slice of a vector whose values share one scale, not of float64:
+     * the first section is empty, and the third takes a fewbits_sign_terms for every 65536 values.
+     */
+    FEWBITS_SIGN = 19
 };
 #define FEWBITS_POWERS 4
+
+/* What values add to their mean: the sum of the finite magnitudes, how many are not 0, and the
+ * bits of the smallest and the largest of those. */
+typedef struct fewbits_sign_terms {
+    double sum;
+    uint64_t used;
+    uint64_t smallest; /* 2^64-1 if there are none */
+    uint64_t largest;
+} fewbits_sign_terms;
 
 #define FEWBITS_MAX_KEPT 8192
 
@@ -242,8 +258,8 @@ typedef struct fewbits_unit {
      * and all others decode to 0: the section of their places, as fewbits_places_encode writes it,
      * is before the kind's own. At most FEWBITS_MAX_KEPT and half of the count. */
     uint64_t kept;
-    /* Of FEWBITS_DITHERING: values that share a scale, a power of two from 8 to 65536, or 0 for
-     * all. */
+    /* Of FEWBITS_DITHERING and FEWBITS_SIGN: values that share a scale, a power of two from 8 to
+     * 65536, or 0 for all. */
     uint64_t block;
     double factors[2];
     uint8_t *sections[3];

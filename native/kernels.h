@@ -89,7 +89,8 @@ struct RansEncodeTable; // rans.h
 struct RansDecodeTable;
 struct DitherShape; // dithering.h
 struct DitherRatios;
-struct StepRun; // steps.h
+struct SignTerms; // sign.h
+struct StepRun;   // steps.h
 struct StepSums;
 struct SphereTile; // spherical.h
 
@@ -189,6 +190,34 @@ struct DitherKernels {
                      Out<uint32_t> values);
 };
 
+// Signs times a scale. `signs` is a plane of one bit for each value.
+struct SignKernels {
+    // The signs of a run of values, zeros behind the last one, and what the run adds to a mean.
+    // float64 has no sum: its values must be scaled first.
+    SignTerms (*scan_float32)(In<uint32_t> values, uint8_t *signs);
+    SignTerms (*scan_float64)(In<uint64_t> values, uint8_t *signs);
+    SignTerms (*scan_float16)(In<uint16_t> values, uint8_t *signs);
+    SignTerms (*scan_bfloat16)(In<uint16_t> values, uint8_t *signs);
+    // The scale's bits with these signs.
+    void (*fill16)(const uint8_t *signs, uint16_t scale, Out<uint16_t> values);
+    void (*fill32)(const uint8_t *signs, uint32_t scale, Out<uint32_t> values);
+    void (*fill64)(const uint8_t *signs, uint64_t scale, Out<uint64_t> values);
+    void (*add32)(const uint8_t *signs, float scale, Out<float> totals);
+    void (*add64)(const uint8_t *signs, double scale, Out<double> totals);
+
+    template <class F> auto scan() const {
+        if constexpr (std::is_same_v<F, Float32>) {
+            return scan_float32;
+        } else if constexpr (std::is_same_v<F, Float64>) {
+            return scan_float64;
+        } else if constexpr (std::is_same_v<F, Float16>) {
+            return scan_float16;
+        } else {
+            return scan_bfloat16;
+        }
+    }
+};
+
 // Sparse dithering of float32.
 struct StepKernels {
     // Codes without their signs, one a byte, those above 254 as 255, and a plane of signs; signs of
@@ -222,6 +251,7 @@ template <template <class> class Slot> struct Groups {
     Slot<CoderKernels> coder{};
     Slot<StageKernels> stages{};
     Slot<DitherKernels> dithering{};
+    Slot<SignKernels> sign{};
     Slot<StepKernels> steps{};
     Slot<SphereKernels> spherical{};
     Slot<SwitchKernels> switching{}; // in-network aggregation

@@ -30,6 +30,16 @@ int kept_unit(fewbits_unit &unit, Direction direction);
 // values = factors[0] * x + factors[1] * y.
 int combine(fewbits_unit &unit);
 int dithering_unit(fewbits_unit &unit, Direction direction);
+int sign_unit(fewbits_unit &unit, Direction direction);
+
+// Values that share a scale: all, or a power of two of them.
+constexpr size_t kLargestScaleBlock = 1 << 16;
+inline bool is_scale_block(uint64_t block) {
+    return block == 0 || ((block & (block - 1)) == 0 && block >= 8 && block <= kLargestScaleBlock);
+}
+
+// How many pieces of `size` elements there are; the sum of both numbers may not fit.
+inline size_t pieces_of(size_t total, size_t size) { return total / size + (total % size != 0); }
 
 inline Stream stream_of(const fewbits_unit &unit) {
     return {{unit.key[0], unit.key[1], unit.key[2], unit.key[3]}, unit.first};

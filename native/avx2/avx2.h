@@ -76,6 +76,13 @@ inline bool crosses_segment(uint64_t first, size_t count) {
     return (first >> 32) != ((first + count - 1) >> 32);
 }
 
+// The bits of a byte of a plane, the lowest first, each as the top bit of a 32-bit lane.
+inline Vector eight_signs(uint8_t plane) {
+    const Vector place = _mm256_setr_epi32(31 - 0, 31 - 1, 31 - 2, 31 - 3, 31 - 4, 31 - 5, 31 - 6,
+                                           31 - 7); // how far each bit is from the top
+    return _mm256_and_si256(_mm256_sllv_epi32(all(plane), place), all(0x80000000u));
+}
+
 // float32 as it is; a 16-bit format in the upper half of 32 bits.
 template <class F> Vector load_values(const Unaligned<typename F::Bits> *from) {
     if constexpr (sizeof(typename F::Bits) == 4) {
@@ -97,6 +104,7 @@ extern const NaturalKernels<Bfloat16> avx2_natural_bfloat16;
 extern const CoderKernels avx2_coder;
 extern const StageKernels avx2_stages;
 extern const DitherKernels avx2_dithering;
+extern const SignKernels avx2_sign;
 extern const StepKernels avx2_steps;
 extern const SphereKernels avx2_spherical;
 extern const SwitchKernels avx2_switching;

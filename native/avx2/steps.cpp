@@ -171,13 +171,6 @@ StepSums sums(In<uint32_t> values, const uint8_t *codes) {
 
 // ---- values ----
 
-// The sign bits of eight values from a byte of the plane.
-Vector eight_signs(uint8_t plane) {
-    const Vector place = _mm256_setr_epi32(31 - 0, 31 - 1, 31 - 2, 31 - 3, 31 - 4, 31 - 5, 31 - 6,
-                                           31 - 7); // how far each bit is from the top
-    return _mm256_and_si256(_mm256_sllv_epi32(all(plane), place), all(0x80000000u));
-}
-
 // A product of a code and a scale has at most 40 bits, so one multiplication in float32 rounds as
 // the reference does.
 void multiply(const StepRun &run, size_t whole, const uint8_t *codes, const uint8_t *signs,

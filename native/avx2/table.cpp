@@ -139,6 +139,7 @@ constinit const Table table = {
     .coder = &avx2_coder,
     .stages = &avx2_stages,
     .dithering = &avx2_dithering,
+    .sign = &avx2_sign,
     .steps = &avx2_steps,
     .spherical = &avx2_spherical,
     .switching = &avx2_switching,

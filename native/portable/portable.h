@@ -14,6 +14,7 @@ extern const NaturalKernels<Bfloat16> portable_natural_bfloat16;
 extern const CoderKernels portable_coder;
 extern const StageKernels portable_stages;
 extern const DitherKernels portable_dithering;
+extern const SignKernels portable_sign;
 extern const StepKernels portable_steps;
 extern const SphereKernels portable_spherical;
 extern const SwitchKernels portable_switching;

@@ -69,6 +69,7 @@ constinit const Table portable_table = {
     .coder = &portable_coder,
     .stages = &portable_stages,
     .dithering = &portable_dithering,
+    .sign = &portable_sign,
     .steps = &portable_steps,
     .spherical = &portable_spherical,
     .switching = &portable_switching,

@@ -14,23 +14,21 @@ import numpy.typing as npt
 
 from fewbits.backend import library, native_rows, parallel
 from fewbits.backend.buffers import Buffer
-from fewbits.backend.kernel import Kind, Row, RowDirection, Written, total_itemsize
+from fewbits.backend.kernel import Kind, Row, RowDirection, Written
 from fewbits.backend.kinds import composed, dithering, grid, plain, python, sign, spherical
 from fewbits.backend.kinds.stages import add_to
-from fewbits.backend.native_rows import NativeRow
+from fewbits.backend.native_rows import run_whole
 from fewbits.backend.table import Table, native_kept
 from fewbits.errors import DecodeError
-from fewbits.reference.formats import Format
 from fewbits.reference.tally import Tally
 from fewbits.rng import Rng
 
 _CHECKSUM_SIZE = 4
-_PLAIN = (Kind.NATURAL, Kind.CAST)
+_PLAIN = {Kind.NATURAL: plain.run, Kind.CAST: plain.run, Kind.SIGN: sign.run}
 _KINDS: dict[Kind, ModuleType] = {
     Kind.DITHERING: dithering,
     Kind.GRID: grid,
     Kind.SPHERICAL: spherical,
-    Kind.SIGN: sign,
     Kind.PYTHON: python,
 }
 
@@ -88,17 +86,16 @@ def run_row(direction: RowDirection, row: Row) -> Written:
     """Run one row alone, on its own number of threads."""
     kernel = row.kernel
     if kernel.before:
-        count = row.values.size // _itemsize(direction, row.format)
-        kept = native_kept(kernel, count)
+        kept = native_kept(kernel, row.count(direction))
         if kept is None or (direction == "decode" and kernel.kind is Kind.CAST):
             return _run_staged(direction, row)
         return _run_kept(direction, row, kept)
     if kernel.kind in _PLAIN:
-        return plain.run(direction, row)
+        return _PLAIN[kernel.kind](direction, row)
     if parallel.shares(row.values.size // row.format.itemsize, row.threads) == 1:
         numbers = dithering.native_numbers(kernel, row.format)
         if numbers is not None:
-            return _run_whole(direction, row, numbers)
+            return run_whole(direction, row, numbers)
     code = _KINDS[kernel.kind]
     if direction == "encode":
         written: Written = code.encode(row)
@@ -121,27 +118,7 @@ def _run_staged(direction: RowDirection, row: Row) -> Written:
 def _run_kept(direction: RowDirection, row: Row, kept: int) -> Written:
     """A native row that keeps the largest values."""
     key = Rng(row.key).fork(1).key if direction == "encode" else row.key
-    return _run_whole(direction, row._replace(key=key), (row.kernel.option, 0, 0), kept)
-
-
-def _run_whole(
-    direction: RowDirection, row: Row, numbers: tuple[int, int, int], kept: int = 0
-) -> Written:
-    """A native row as a table has it; `numbers` are its option, levels and block."""
-    addresses, sizes = [0, 0, 0], [0, 0, 0]
-    for number, section in enumerate(row.sections):
-        addresses[number], sizes[number] = section.address, section.size
-    count = row.values.size // _itemsize(direction, row.format)
-    option, levels, block = numbers
-    *written, saturated, nonfinite = native_rows.run_row(
-        direction,
-        NativeRow(
-            row.kernel.kind, row.format.code, option, row.values.address, count, 0, row.key, kept,
-            (addresses[0], addresses[1], addresses[2]), (sizes[0], sizes[1], sizes[2]),
-            levels, block,
-        ),
-    )  # fmt: skip
-    return Written(Tally(saturated, nonfinite), tuple(written[: len(row.sections)]))
+    return run_whole(direction, row._replace(key=key), (row.kernel.option, 0, 0), kept)
 
 
 def _read(row: Row, tally: Tally) -> Written:
@@ -157,10 +134,6 @@ def _decode_and_add(row: Row, totals: npt.NDArray[Any], decode: Callable[[Row], 
 
 def _totals(row: Row) -> npt.NDArray[Any]:
     return row.values.array(np.float64 if row.format.itemsize == 8 else np.float32)
-
-
-def _itemsize(direction: RowDirection, format: Format) -> int:
-    return total_itemsize(format) if direction == "accumulate" else format.itemsize
 
 
 # ---- checksums ----

@@ -61,6 +61,15 @@ class Row(NamedTuple):
     def elements(self) -> int:
         return self.values.size // self.format.itemsize
 
+    def itemsize(self, direction: RowDirection) -> int:
+        """Bytes of a value, or of a total."""
+        format = self.format
+        return total_itemsize(format) if direction == "accumulate" else format.itemsize
+
+    def count(self, direction: RowDirection) -> int:
+        """How many values there are."""
+        return self.values.size // self.itemsize(direction)
+
 
 class Written(NamedTuple):
     """The tally of a row and the sizes of its sections."""

@@ -30,7 +30,7 @@ from fewbits.coding.rans import UNFILLED
 from fewbits.errors import DecodeError
 from fewbits.reference.dithering import BAD_SCALE, LEVEL_WITHOUT_SCALE
 
-ABI = 7
+ABI = 8
 
 Bytes = npt.NDArray[np.uint8]
 AnyArray = npt.NDArray[Any]

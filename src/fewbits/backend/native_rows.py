@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fewbits.backend.kernel import Row, RowDirection, Written
 from fewbits.backend.library import OK, AnyArray, _checked, _core, address
 from fewbits.errors import DecodeError
+from fewbits.reference.tally import Tally
 
 _TALLY = np.dtype([("saturated", "<u8"), ("nonfinite", "<u8")])
 NATIVE_ROW = np.dtype(
@@ -82,6 +84,25 @@ def run_row(direction: str, row: NativeRow) -> tuple[int, ...]:
     )  # fmt: skip
     _checked(_FUNCTIONS[direction](room, 1, byref(failed)))
     return _RESULTS.unpack_from(room, _AT_RESULTS)
+
+
+def run_whole(
+    direction: RowDirection, row: Row, numbers: tuple[int, int, int], kept: int = 0
+) -> Written:
+    """A row as a table has it; `numbers` are its option, levels and block."""
+    addresses, sizes = [0, 0, 0], [0, 0, 0]
+    for number, section in enumerate(row.sections):
+        addresses[number], sizes[number] = section.address, section.size
+    option, levels, block = numbers
+    *written, saturated, nonfinite = run_row(
+        direction,
+        NativeRow(
+            row.kernel.kind, row.format.code, option, row.values.address, row.count(direction), 0,
+            row.key, kept, (addresses[0], addresses[1], addresses[2]),
+            (sizes[0], sizes[1], sizes[2]), levels, block,
+        ),
+    )  # fmt: skip
+    return Written(Tally(saturated, nonfinite), tuple(written[: len(row.sections)]))
 
 
 _FUNCTIONS = {

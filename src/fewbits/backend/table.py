@@ -13,7 +13,7 @@ import numpy.typing as npt
 from fewbits.backend import native_rows
 from fewbits.backend.buffers import CPU, Buffer
 from fewbits.backend.kernel import Kernel, Kind, Row, RowDirection, total_itemsize
-from fewbits.backend.kinds import dithering
+from fewbits.backend.kinds import dithering, sign
 from fewbits.reference.formats import Format
 from fewbits.reference.tally import Tally
 from fewbits.rng import KEY_BYTES, Rng, token
@@ -85,10 +85,10 @@ class Table:
         row, kept = self.rows[number], native_kept(kernel, count)
         row["kind"], row["option"], row["kept"] = kernel.kind, kernel.option, kept or 0
         row["dtype"], row["count"] = format.code, count
-        levels = dithering.native_numbers(kernel, format)
-        if levels is not None:
+        numbers = sign.native_numbers(kernel) or dithering.native_numbers(kernel, format)
+        if numbers is not None:
             kept = 0
-            row["option"], row["levels"], row["block"] = levels
+            row["option"], row["levels"], row["block"] = numbers
         self.kernels[number], self.formats[number], self.parts[number] = kernel, format, sections
         self.native[number] = kept is not None
         self.all_native &= kept is not None

@@ -6,7 +6,7 @@ A row is cut into one for each thread, at multiples of a slice.
 import numpy as np
 
 from fewbits.backend import library, native_rows, parallel
-from fewbits.backend.kernel import CODED, NO_KEY, Kind, Row, RowDirection, Written, total_itemsize
+from fewbits.backend.kernel import CODED, NO_KEY, Kind, Row, RowDirection, Written
 from fewbits.backend.native_rows import NativeRow
 from fewbits.coding import rans
 from fewbits.coding.bitpack import packed_size
@@ -22,7 +22,7 @@ def run(direction: RowDirection, row: Row) -> Written:
     if kernel.kind is Kind.NATURAL and kernel.option & CODED:
         return _coded_encode(row) if direction == "encode" else _coded_read(direction, row)
     widths = _widths(row)
-    item = _itemsize(direction, row.format)
+    item = row.itemsize(direction)
     count = row.values.size // item
     sizes = tuple(section.size for section in row.sections)
     if sum(sizes) != packed_size(count, widths[0]) + packed_size(count, widths[1]):
@@ -45,10 +45,6 @@ def _widths(row: Row) -> tuple[int, int]:
     if row.kernel.kind is Kind.NATURAL:
         return row.format.exponent, 1
     return 8 * BY_CODE[row.kernel.option].itemsize, 0
-
-
-def _itemsize(direction: RowDirection, format: Format) -> int:
-    return total_itemsize(format) if direction == "accumulate" else format.itemsize
 
 
 def _run_slice(
@@ -139,7 +135,7 @@ def joined(section: library.Bytes, parts: list[tuple[int, int]]) -> int:
 
 
 def _coded_read(direction: RowDirection, row: Row) -> Written:
-    section, item = row.sections[0], _itemsize(direction, row.format)
+    section, item = row.sections[0], row.itemsize(direction)
     count = row.values.size // item
     slices = parallel.slices(count, row.threads)
     starts = block_starts(section.array(), -(-count // CODER_BLOCK)) if len(slices) > 1 else []

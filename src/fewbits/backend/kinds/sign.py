@@ -1,27 +1,116 @@
-"""Rows of signs times a scale: the reference, with native coding."""
+"""Rows of signs times a scale: the native core's own, a large one alone cut into slices."""
 
-from fewbits.backend import coders
-from fewbits.backend.kernel import Row, Written
-from fewbits.reference import sign
-from fewbits.reference.tally import Tally
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fewbits.backend import library, native_rows, parallel
+from fewbits.backend.kernel import NO_KEY, Kernel, Kind, Row, RowDirection, Written
+from fewbits.backend.kinds.plain import block_starts, joined
+from fewbits.backend.native_rows import NativeRow, run_whole
+from fewbits.coding import rans
+from fewbits.coding.rans import CODER_BLOCK
+from fewbits.errors import DecodeError
+from fewbits.reference import casts
+from fewbits.reference.formats import FLOAT64, Format
+from fewbits.reference.sign import BOUND
+from fewbits.reference.tally import Tally, total
+
+_TERMS = np.dtype([("sum", "<f8"), ("used", "<u8"), ("smallest", "<u8"), ("largest", "<u8")])
 
 
-def encode(row: Row) -> Written:
-    """Scales, then signs."""
-    block, format = int(row.kernel.numbers[0]), row.format
-    scales, codes, nonfinite = sign.encode(row.values.array(format.bits), format, block)
-    first, second = (section.array() for section in row.sections)
-    sizes = coders.write_floats(scales, first), coders.write_coded(codes, sign.BOUND, second)
-    return Written(Tally(0, nonfinite), sizes)
+def native_numbers(kernel: Kernel) -> tuple[int, int, int] | None:
+    """Option, levels and block of a native row; None for another kind."""
+    if kernel.kind is not Kind.SIGN or kernel.before:
+        return None
+    return 0, 0, int(kernel.numbers[0])
 
 
-def decode(row: Row) -> Tally:
-    """Values of the signs."""
-    block, format = int(row.kernel.numbers[0]), row.format
-    out = row.values.array(format.bits)
-    first, second = (section.array() for section in row.sections)
-    scales, codes = (
-        coders.read_floats(first, format),
-        coders.read_coded(second, sign.BOUND, out.size),
-    )
-    return Tally(0, sign.decode(scales, codes, format, block, out))
+def run(direction: RowDirection, row: Row) -> Written:
+    """Encode, decode or accumulate one row."""
+    block, encodes = int(row.kernel.numbers[0]), direction == "encode"
+    slices = parallel.slices(row.count(direction), row.threads)
+    # Sums of float64 are those of values divided by the largest one's power of two.
+    apart = len(slices) > 1 and not (encodes and not block and row.format == FLOAT64)
+    if apart and encodes:
+        return _encode_slices(row, block, slices)
+    if apart:
+        try:
+            return _read_slices(direction, row, block, slices)
+        except DecodeError:
+            pass  # the whole is refused too, for a reason that no number of threads changes
+    return run_whole(direction, row, (0, 0, block))
+
+
+def _encode_slices(row: Row, block: int, slices: list[slice]) -> Written:
+    """Every slice writes where the largest ones before it would end; then all move together."""
+    scales, codes = row.sections
+    terms = np.empty(0 if block else -(-row.elements // CODER_BLOCK), _TERMS)
+
+    def work(number: int) -> tuple[Tally, int, int]:
+        part = slices[number]
+        start, end = (rans.largest_size(at, BOUND, True) for at in (part.start, part.stop))
+        own = terms[part.start // CODER_BLOCK : -(-part.stop // CODER_BLOCK)]
+        scale = _scales(row, block, part) if block else (scales.address, 0)
+        addresses = scale[0], codes.address + start, library.address(own)
+        given = _native(row, "encode", block, part, addresses, (scale[1], end - start, own.nbytes))
+        _, size, _, saturated, nonfinite = native_rows.run_row("encode", given)
+        return Tally(saturated, nonfinite), start, size
+
+    written = parallel.each(work, len(slices))
+    if not block:
+        scales.array(row.format.bits)[:] = _mean(terms, row.format)
+    size = joined(codes.array(), [(start, own) for _, start, own in written])
+    return Written(total([tally for tally, _, _ in written]), (scales.size, size))
+
+
+def _read_slices(direction: RowDirection, row: Row, block: int, slices: list[slice]) -> Written:
+    scales, codes = row.sections
+    starts = block_starts(codes.array(), -(-row.count(direction) // CODER_BLOCK))
+
+    def work(number: int) -> Tally:
+        part = slices[number]
+        start, stop = starts[part.start // CODER_BLOCK], starts[-(-part.stop // CODER_BLOCK)]
+        scale = _scales(row, block, part) if block else (scales.address, scales.size)
+        addresses, sizes = (scale[0], codes.address + start, 0), (scale[1], stop - start, 0)
+        given = _native(row, direction, block, part, addresses, sizes)
+        *_, saturated, nonfinite = native_rows.run_row(direction, given)
+        return Tally(saturated, nonfinite)
+
+    tally = total(parallel.each(work, len(slices)))
+    return Written(tally, (scales.size, codes.size))
+
+
+def _scales(row: Row, block: int, part: slice) -> tuple[int, int]:
+    """Where the scales of a slice are, and their bytes."""
+    item = row.format.itemsize
+    start, stop = part.start // block * item, -(-part.stop // block) * item
+    return row.sections[0].address + start, stop - start
+
+
+def _native(
+    row: Row,
+    direction: RowDirection,
+    block: int,
+    part: slice,
+    addresses: tuple[int, int, int],
+    sizes: tuple[int, int, int],
+) -> NativeRow:
+    values = row.values.address + part.start * row.itemsize(direction)
+    return NativeRow(
+        Kind.SIGN, row.format.code, 0, values, part.stop - part.start, 0, NO_KEY, 0,
+        addresses, sizes, 0, block,
+    )  # fmt: skip
+
+
+def _mean(terms: npt.NDArray[Any], format: Format) -> int:
+    """The scale of a whole vector, as in `dithering.means`."""
+    used = int(terms["used"].sum())
+    if not used:
+        return 0
+    together = 0.0
+    for term in terms["sum"].tolist():  # in order, as one thread would
+        together += term
+    nearest, _, _ = casts.cast(np.array([together / used]).view(np.uint64), FLOAT64, format)
+    return min(max(int(nearest[0]), int(terms["smallest"].min())), int(terms["largest"].max()))
