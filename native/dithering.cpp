@@ -37,12 +37,6 @@ bool ends_with_zeros(ConstBytes packed, size_t count, int width) {
     return used == 0 || (packed.back() >> used) == 0;
 }
 
-void add_to(Out<float> totals, In<float> terms) {
-    for (size_t i = 0; i < totals.size(); ++i) {
-        totals[i] = totals[i] + terms[i];
-    }
-}
-
 // Calls `use(start, count, number)` for each block of `size` elements; the last may be shorter.
 template <class Use> void each_block(size_t total, size_t size, Use use) {
     for (size_t start = 0, block = 0; start < total; start += size, ++block) {
@@ -52,14 +46,15 @@ template <class Use> void each_block(size_t total, size_t size, Use use) {
 
 } // namespace
 
-DitherRatios::DitherRatios(const DitherShape &shape) : count(2 * shape.levels + 2) {
+DitherRatios::DitherRatios(const DitherShape &shape, bool coded)
+    : count((coded ? 1 : 2) * shape.levels + 2) {
     for (uint32_t level = 1; level <= shape.levels; ++level) {
         const double ratio =
             shape.natural
                 ? std::ldexp(1.0, static_cast<int>(level) - static_cast<int>(shape.levels))
                 : static_cast<double>(level) / shape.levels;
         of[level] = ratio;
-        of[shape.levels + level] = -ratio;
+        of[shape.levels + level] = -ratio; // not for coded levels, which have fewer codes
     }
     of[count - 1] = std::numeric_limits<double>::quiet_NaN();
 }
@@ -99,7 +94,7 @@ int undither(ConstBytes section, const DitherShape &shape, size_t block_size, In
         });
         tally.nonfinite += occurrences(codes, static_cast<uint16_t>(ratios.count - 1));
         if (add) {
-            add_to(output<float>(there.data(), codes.size()), input<float>(terms, codes.size()));
+            add_terms(there, {own.data(), codes.size()});
         }
     }
     return status;
@@ -137,34 +132,50 @@ uint32_t scale_of(In<uint32_t> values, fewbits_norm norm) {
     return std::max(largest, nearest);
 }
 
-void encode_row(fewbits_unit &unit, const DitherShape &shape, size_t block_size, size_t blocks) {
+void encode_row(fewbits_unit &unit, const DitherShape &shape, size_t block_size, size_t blocks,
+                bool coded) {
     const auto values = input<uint32_t>(unit.values, unit.count);
     const auto scales = output<uint32_t>(unit.sections[0], blocks);
-    const auto norm = static_cast<fewbits_norm>(unit.option & ~FEWBITS_POWERS);
+    const auto norm = static_cast<fewbits_norm>(unit.option & 3);
     each_block(values.size(), block_size, [&](size_t start, size_t count, size_t block) {
         scales[block] = scale_of(values.subspan(start, count), norm);
     });
-    dither(values, stream_of(unit), shape, block_size, input<uint32_t>(unit.sections[0], blocks),
-           unit.sections[1], unit.tally);
+    const auto given = input<uint32_t>(unit.sections[0], blocks);
+    if (coded) {
+        unit.sizes[1] = dither_coded(values, stream_of(unit), {shape, block_size, given},
+                                     unit.sections[1], unit.tally);
+    } else {
+        dither(values, stream_of(unit), shape, block_size, given, unit.sections[1], unit.tally);
+    }
+}
+
+// Whether a section of codes has a size that fits. A coded one is written into its largest.
+bool suits(size_t size, const DitherShape &shape, size_t count, bool coded, bool encodes) {
+    if (coded) {
+        return !encodes || size >= coded_levels(shape, count).largest();
+    }
+    return size == packed_size(count, shape.width());
 }
 
 } // namespace
 
 int dithering_unit(fewbits_unit &unit, Direction direction) {
     const DitherShape shape = {unit.levels, (unit.option & FEWBITS_POWERS) != 0};
-    const int norm = unit.option & ~FEWBITS_POWERS;
+    const int norm = unit.option & ~(FEWBITS_POWERS | FEWBITS_LEVELS_CODED);
+    const bool coded = (unit.option & FEWBITS_LEVELS_CODED) != 0;
+    const bool encodes = direction == Direction::encode;
     if (unit.dtype != FEWBITS_FLOAT32 || norm < FEWBITS_NORM_1 || norm > FEWBITS_NORM_MAX ||
         !is_scale_block(unit.block) || unit.levels < 1 || unit.levels > DitherRatios::most_levels) {
         return FEWBITS_BAD_ARGUMENT;
     }
     const size_t block_size = unit.block != 0 ? unit.block : std::max<uint64_t>(unit.count, 1);
     const size_t blocks = pieces_of(unit.count, block_size);
-    if (unit.count > SIZE_MAX / 16 || unit.sizes[0] != 4 * blocks ||
-        unit.sizes[1] != packed_size(unit.count, shape.width()) || unit.sizes[2] != 0) {
+    if (unit.count > SIZE_MAX / 32 || unit.sizes[0] != 4 * blocks || unit.sizes[2] != 0 ||
+        !suits(unit.sizes[1], shape, unit.count, coded, encodes)) {
         return FEWBITS_BAD_SIZE;
     }
-    if (direction == Direction::encode) {
-        encode_row(unit, shape, block_size, blocks);
+    if (encodes) {
+        encode_row(unit, shape, block_size, blocks, coded);
         return FEWBITS_OK;
     }
     for (const uint32_t scale : input<uint32_t>(unit.sections[0], blocks)) {
@@ -172,9 +183,14 @@ int dithering_unit(fewbits_unit &unit, Direction direction) {
             return FEWBITS_BAD_SCALE;
         }
     }
-    return undither({unit.sections[1], unit.sizes[1]}, shape, block_size,
-                    input<float>(unit.sections[0], blocks),
-                    output<uint32_t>(unit.values, unit.count), direction == Direction::accumulate,
+    const bool add = direction == Direction::accumulate;
+    const ConstBytes section = {unit.sections[1], unit.sizes[1]};
+    const auto values = output<uint32_t>(unit.values, unit.count);
+    if (coded) {
+        const auto scales = input<uint32_t>(unit.sections[0], blocks);
+        return undither_coded(section, {shape, block_size, scales}, values, add, unit.tally);
+    }
+    return undither(section, shape, block_size, input<float>(unit.sections[0], blocks), values, add,
                     unit.tally);
 }
 
@@ -201,22 +217,29 @@ int fewbits_norm_terms(const uint32_t *values, size_t count, size_t size, int no
 
 int fewbits_dither(const uint32_t *values, size_t count, const fewbits_dithering *how,
                    const uint32_t *scales, size_t blocks, uint8_t *packed, size_t packed_bytes,
-                   fewbits_tally *tally) {
+                   size_t *written, fewbits_tally *tally) {
     using namespace fewbits;
     const DitherShape shape = {how->levels, how->natural != 0};
-    const bool small = how->levels >= 1 && how->levels <= (shape.natural ? 127u : 32767u);
-    if (!small || how->block == 0 || (blocks > 1 && how->block % 8 != 0)) {
+    const bool coded = how->coded != 0;
+    const uint32_t most = shape.natural || coded ? DitherRatios::most_levels : 32767;
+    const bool even = coded ? is_scale_block(how->block) : how->block % 8 == 0;
+    if (how->levels < 1 || how->levels > most || how->block == 0 || (blocks > 1 && !even)) {
         return FEWBITS_BAD_ARGUMENT;
     }
-    const int width = shape.width();
-    if (count > SIZE_MAX / 16 || blocks != pieces_of(count, how->block) ||
-        packed_bytes != packed_size(count, width)) {
+    if (count > SIZE_MAX / 32 || blocks != pieces_of(count, how->block) ||
+        !suits(packed_bytes, shape, count, coded, true)) {
         return FEWBITS_BAD_SIZE;
     }
     *tally = {0, 0};
+    *written = packed_bytes;
     const Stream stream = {{how->key[0], how->key[1], how->key[2], how->key[3]}, how->first};
-    dither(input<uint32_t>(values, count), stream, shape, how->block,
-           input<uint32_t>(scales, blocks), packed, *tally);
+    const auto all = input<uint32_t>(values, count);
+    const auto given = input<uint32_t>(scales, blocks);
+    if (coded) {
+        *written = dither_coded(all, stream, {shape, how->block, given}, packed, *tally);
+    } else {
+        dither(all, stream, shape, how->block, given, packed, *tally);
+    }
     return FEWBITS_OK;
 }
 
@@ -226,17 +249,24 @@ int fewbits_undither(const uint8_t *packed, size_t packed_bytes, const fewbits_d
     using namespace fewbits;
     const DitherShape shape = {how->levels, how->natural != 0};
     const bool small = how->levels >= 1 && how->levels <= DitherRatios::most_levels;
-    const bool even = blocks <= 1 || (std::has_single_bit(how->block) && how->block >= 8);
+    const bool coded = how->coded != 0;
+    const bool even = blocks <= 1 || (coded ? is_scale_block(how->block)
+                                            : std::has_single_bit(how->block) && how->block >= 8);
     if (!small || !even || how->block == 0 || add < 0 || add > 1) {
         return FEWBITS_BAD_ARGUMENT;
     }
-    const int width = shape.width();
-    if (count > SIZE_MAX / 16 || blocks != (count + how->block - 1) / how->block ||
-        packed_bytes != packed_size(count, width)) {
+    if (count > SIZE_MAX / 32 || blocks != pieces_of(count, how->block) ||
+        !suits(packed_bytes, shape, count, coded, false)) {
         return FEWBITS_BAD_SIZE;
     }
     *tally = {0, 0};
-    return undither({packed, packed_bytes}, shape, how->block, input<float>(scales, blocks),
-                    output<uint32_t>(values, count), add == 1, *tally);
+    const auto out = output<uint32_t>(values, count);
+    if (coded) {
+        return undither_coded({packed, packed_bytes},
+                              {shape, how->block, input<uint32_t>(scales, blocks)}, out, add == 1,
+                              *tally);
+    }
+    return undither({packed, packed_bytes}, shape, how->block, input<float>(scales, blocks), out,
+                    add == 1, *tally);
 }
 }

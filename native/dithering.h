@@ -3,7 +3,7 @@
 
 #include <bit>
 
-#include "kernels.h"
+#include "coded.h"
 
 namespace fewbits {
 
@@ -28,7 +28,38 @@ struct DitherRatios {
     size_t count; // of codes
     double of[2 * most_levels + 2] = {};
 
-    explicit DitherRatios(const DitherShape &shape);
+    // Coded levels have their signs apart.
+    explicit DitherRatios(const DitherShape &shape, bool coded = false);
 };
+
+// Values that share a scale, one of `scales` for each block, and what their codes are.
+struct DitherBlocks {
+    DitherShape shape;
+    size_t block_size;
+    In<uint32_t> scales;
+
+    float scale_of(size_t element) const {
+        return std::bit_cast<float>(static_cast<uint32_t>(scales[element / block_size]));
+    }
+};
+
+// A section of entropy coded levels, block by block; a block's codes never leave the cache. Writes
+// to `out`, which has room for the largest section, and returns the size.
+inline void add_terms(Out<uint32_t> totals, In<uint32_t> terms) {
+    const auto sums = output<float>(totals.data(), totals.size());
+    const auto own = input<float>(terms.data(), terms.size());
+    for (size_t i = 0; i < sums.size(); ++i) {
+        sums[i] = sums[i] + own[i];
+    }
+}
+
+CodedShape coded_levels(const DitherShape &shape, uint64_t count);
+size_t dither_coded(In<uint32_t> values, const Stream &stream, const DitherBlocks &blocks,
+                    uint8_t *out, fewbits_tally &tally);
+// What the coder refuses is refused first. Then the first coded block with a fault counts, and in
+// it a sign on a value that is not finite before a level without a scale; where one scale is for
+// all, such a sign anywhere comes first.
+int undither_coded(ConstBytes section, const DitherBlocks &blocks, Out<uint32_t> values, bool add,
+                   fewbits_tally &tally);
 
 } // namespace fewbits

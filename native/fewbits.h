@@ -153,17 +153,22 @@ typedef struct fewbits_dithering {
     uint64_t block;   /* elements that share a scale, a multiple of 8 if there are several */
     uint64_t first;   /* index of values[0] in the random stream */
     uint32_t key[4];
+    /* 1: the codes are one coded section of signed levels, levels + 1 where a value is not finite.
+     * For at most 127 levels and blocks as in rows. */
+    uint32_t coded;
+    uint32_t reserved;
 } fewbits_dithering;
 
 /* Round to levels of the scales, which are finite and at least as large as their block's
- * magnitudes, and pack the codes. */
+ * magnitudes, and pack the codes. If they are coded, `packed_bytes` is a capacity, at least
+ * fewbits_coded_size. `written` is the section's size. */
 FEWBITS_API int fewbits_dither(const uint32_t *values, size_t count, const fewbits_dithering *how,
                                const uint32_t *scales, size_t blocks, uint8_t *packed,
-                               size_t packed_bytes, fewbits_tally *tally);
+                               size_t packed_bytes, size_t *written, fewbits_tally *tally);
 /* The reverse, for at most 127 levels and blocks of 8, 16, 32, … elements if there are several.
  * With `add` 1 the values are float32 totals, and what is decoded is added to them. The scales are
- * finite and not negative. Of several reasons to refuse the codes the one with the lowest number is
- * returned. `how` needs no stream. */
+ * finite and not negative. Of several reasons to refuse packed codes the one with the lowest number
+ * is returned. `how` needs no stream. */
 FEWBITS_API int fewbits_undither(const uint8_t *packed, size_t packed_bytes,
                                  const fewbits_dithering *how, const uint32_t *scales,
                                  size_t blocks, uint32_t *values, size_t count, int add,
@@ -216,8 +221,10 @@ enum fewbits_kind {
      * is float32 or float64, as the factors are; sections: x, y, either of which may be `values` */
     FEWBITS_COMBINE = 5,
     /* float32 values to levels of their block's norm; option: fewbits_norm, and FEWBITS_POWERS
-     * added if the levels are powers of two; sections: a float32 scale for each block, packed codes
-     */
+     * added if the levels are powers of two; sections: a float32 scale for each block, packed
+     * codes. With FEWBITS_LEVELS_CODED added, the second is one coded section of signed levels,
+     * levels + 1 where a value is not finite; sizes[1] is then a capacity when encode is called,
+     * and the size when it returns, as in FEWBITS_NATURAL. */
     FEWBITS_DITHERING = 16,
     /* signs times the mean magnitude of their block; sections: a scale for each block, in the
      * values' format, and one coded section of signed codes below 3 (0, a sign, not finite).
@@ -228,6 +235,7 @@ enum fewbits_kind {
     FEWBITS_SIGN = 19
 };
 #define FEWBITS_POWERS 4
+#define FEWBITS_LEVELS_CODED 8
 
 /* What values add to their mean: the sum of the finite magnitudes, how many are not 0, and the
  * bits of the smallest and the largest of those. */

@@ -188,6 +188,12 @@ struct DitherKernels {
     // Codes that share a scale to values.
     void (*undither)(std::span<const uint16_t> codes, float scale, const DitherRatios &ratios,
                      Out<uint32_t> values);
+    // The same for levels, one a byte, and a plane of signs; 0 and NaN, levels + 1, have none.
+    void (*dither_levels)(In<uint32_t> values, const Stream &stream, float scale,
+                          const DitherShape &shape, uint8_t *levels, uint8_t *signs,
+                          fewbits_tally &tally);
+    void (*undither_levels)(const uint8_t *levels, const uint8_t *signs, float scale,
+                            const DitherRatios &ratios, Out<uint32_t> values);
 };
 
 // Signs times a scale. `signs` is a plane of one bit for each value.

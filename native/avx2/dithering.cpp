@@ -111,13 +111,11 @@ Vector levels_of_eight(const Unaligned<uint32_t> *from, Words &source, const Lev
     return _mm256_sign_epi32(level, bits);
 }
 
-// Four vectors of eight signed integers -> 32 codes, one a byte.
-Vector codes_of(Vector a, Vector b, Vector c, Vector d, Vector levels) {
-    const Vector mixed = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
-    const Vector each =
-        _mm256_permutevar8x32_epi32(mixed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-    const Vector negative = _mm256_cmpgt_epi8(_mm256_setzero_si256(), each);
-    return _mm256_add_epi8(_mm256_abs_epi8(each), _mm256_and_si256(negative, levels));
+// Four vectors of eight signed integers -> 32 signed levels, one a byte.
+Vector joined_bytes(const Vector (&four)[4]) {
+    const Vector mixed = _mm256_packs_epi16(_mm256_packs_epi32(four[0], four[1]),
+                                            _mm256_packs_epi32(four[2], four[3]));
+    return _mm256_permutevar8x32_epi32(mixed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
 // Eight bytes of `width` bits each in every 64-bit field move together to its low end.
@@ -162,33 +160,98 @@ void store_fields(uint8_t *to, Vector fields, size_t width) {
     }
 }
 
-template <bool Natural>
-void dither_groups(In<uint32_t> values, const Stream &stream, float scale, const DitherShape &shape,
-                   Bytes packed, fewbits_tally &tally) {
-    const auto width = static_cast<size_t>(shape.width());
-    const Joiner joiner(shape.width());
-    const Levels own(scale, shape);
-    const Vector negative = _mm256_set1_epi8(static_cast<char>(shape.levels));
+// Where codes go: packed, or as levels and signs.
+struct PackedCodes {
+    const DitherShape &shape;
+    Bytes packed;
+    Joiner joiner{shape.width()};
+    Vector levels = _mm256_set1_epi8(static_cast<char>(shape.levels));
+
+    bool takes() const { return shape.width() <= 8; }
+
+    void put(size_t at, Vector each) const {
+        const Vector negative = _mm256_cmpgt_epi8(_mm256_setzero_si256(), each);
+        const Vector codes =
+            _mm256_add_epi8(_mm256_abs_epi8(each), _mm256_and_si256(negative, levels));
+        const auto width = static_cast<size_t>(shape.width());
+        const Bytes to = packed.subspan(at / 8 * width);
+        const Vector fields = joiner.join(codes);
+        if (to.size() >= 32) [[likely]] {
+            store_fields(to.data(), fields, width);
+        } else {
+            uint8_t last[32];
+            store_fields(last, fields, width);
+            std::memcpy(to.data(), last, 4 * width);
+        }
+    }
+
+    void put_exactly(size_t at, In<uint32_t> values, const Stream &stream, float scale,
+                     fewbits_tally &tally) const {
+        const int width = shape.width();
+        portable_dithering.dither(
+            values, stream, scale, shape,
+            packed.subspan(packed_size(at, width), packed_size(values.size(), width)), tally);
+    }
+};
+
+struct LevelCodes {
+    const DitherShape &shape;
+    uint8_t *levels;
+    uint8_t *signs;
+
+    bool takes() const { return true; }
+
+    void put(size_t at, Vector each) const {
+        const auto plane = static_cast<uint32_t>(_mm256_movemask_epi8(each));
+        store(levels + at, _mm256_abs_epi8(each));
+        std::memcpy(signs + at / 8, &plane, 4);
+    }
+
+    void put_exactly(size_t at, In<uint32_t> values, const Stream &stream, float scale,
+                     fewbits_tally &tally) const {
+        portable_dithering.dither_levels(values, stream, scale, shape, levels + at, signs + at / 8,
+                                         tally);
+    }
+};
+
+// Groups from `first` on, within one segment of the stream.
+template <bool Natural, class Codes>
+void dither_groups(In<uint32_t> values, const Stream &stream, float scale, const Codes &codes,
+                   size_t first, fewbits_tally &tally) {
+    const Levels own(scale, codes.shape);
     Words source(stream, stream.first);
     for (size_t i = 0; i < values.size(); i += kGroup) {
         const auto *const from = values.data() + i;
         fetch_ahead<kGroup * 4>(from);
         Vector rare = _mm256_setzero_si256();
-        const Vector a = levels_of_eight<Natural>(from, source, own, rare);
-        const Vector b = levels_of_eight<Natural>(from + 8, source, own, rare);
-        const Vector c = levels_of_eight<Natural>(from + 16, source, own, rare);
-        const Vector d = levels_of_eight<Natural>(from + 24, source, own, rare);
-        const Vector joined = joiner.join(codes_of(a, b, c, d, negative));
-        const Bytes to = packed.subspan(i / 8 * width);
+        Vector four[4];
+#pragma GCC unroll 4
+        for (size_t j = 0; j < 4; ++j) {
+            four[j] = levels_of_eight<Natural>(from + 8 * j, source, own, rare);
+        }
         if (any(rare)) [[unlikely]] {
-            portable_dithering.dither(values.subspan(i, kGroup), stream.from(i), scale, shape,
-                                      to.first(4 * width), tally);
-        } else if (to.size() >= 32) [[likely]] {
-            store_fields(to.data(), joined, width);
+            codes.put_exactly(first + i, values.subspan(i, kGroup), stream.from(i), scale, tally);
         } else {
-            uint8_t last[32];
-            store_fields(last, joined, width);
-            std::memcpy(to.data(), last, 4 * width);
+            codes.put(first + i, joined_bytes(four));
+        }
+    }
+}
+
+template <class Codes>
+void dither_blocks(In<uint32_t> values, const Stream &stream, float scale, const Codes &codes,
+                   fewbits_tally &tally) {
+    const auto run = codes.shape.natural ? dither_groups<true, Codes> : dither_groups<false, Codes>;
+    for (size_t start = 0; start < values.size(); start += kBlock) {
+        const size_t count = std::min(kBlock, values.size() - start);
+        const Stream here = stream.from(start);
+        const bool plain = codes.takes() && !crosses_segment(here.first, count);
+        const size_t whole = plain ? count / kGroup * kGroup : 0;
+        if (whole > 0) {
+            run(values.subspan(start, whole), here, scale, codes, start, tally);
+        }
+        if (whole < count) {
+            codes.put_exactly(start + whole, values.subspan(start + whole, count - whole),
+                              here.from(whole), scale, tally);
         }
     }
 }
@@ -215,54 +278,68 @@ void norm_terms(In<uint32_t> values, fewbits_norm norm, double &sum, uint32_t &l
 
 void dither(In<uint32_t> values, const Stream &stream, float scale, const DitherShape &shape,
             Bytes packed, fewbits_tally &tally) {
-    const int width = shape.width();
-    const auto run = shape.natural ? dither_groups<true> : dither_groups<false>;
-    for (size_t start = 0; start < values.size(); start += kBlock) {
-        const size_t count = std::min(kBlock, values.size() - start);
-        const Stream here = stream.from(start);
-        const bool plain = width <= 8 && !crosses_segment(here.first, count);
-        const size_t whole = plain ? count / kGroup * kGroup : 0;
-        const auto part = [&](size_t first, size_t own_count) {
-            return packed.subspan(packed_size(first, width), packed_size(own_count, width));
-        };
-        if (whole > 0) {
-            run(values.subspan(start, whole), here, scale, shape, part(start, whole), tally);
-        }
-        if (whole < count) {
-            portable_dithering.dither(values.subspan(start + whole, count - whole),
-                                      here.from(whole), scale, shape,
-                                      part(start + whole, count - whole), tally);
-        }
-    }
+    dither_blocks(values, stream, scale, PackedCodes{shape, packed}, tally);
 }
 
-// A table of sixteen fits into two registers.
-void undither(std::span<const uint16_t> codes, float scale, const DitherRatios &ratios,
-              Out<uint32_t> values) {
-    if (ratios.count > 16) {
-        return portable_dithering.undither(codes, scale, ratios, values);
-    }
-    const size_t whole = codes.size() / 8 * 8;
-    const __m256d unit = _mm256_set1_pd(scale);
-    const __m256 lower = values_of_eight(ratios.of, unit);
-    const __m256 upper = values_of_eight(ratios.of + 8, unit);
-    for (size_t i = 0; i < whole; i += 8) {
-        const Vector code = _mm256_cvtepu16_epi32(
-            _mm_loadu_si128(reinterpret_cast<const __m128i *>(codes.data() + i)));
+void dither_levels(In<uint32_t> values, const Stream &stream, float scale, const DitherShape &shape,
+                   uint8_t *levels, uint8_t *signs, fewbits_tally &tally) {
+    dither_blocks(values, stream, scale, LevelCodes{shape, levels, signs}, tally);
+}
+
+// A table of sixteen values fits into two registers.
+struct Sixteen {
+    __m256 lower, upper;
+
+    Sixteen(float scale, const DitherRatios &ratios)
+        : lower(values_of_eight(ratios.of, _mm256_set1_pd(scale))),
+          upper(values_of_eight(ratios.of + 8, _mm256_set1_pd(scale))) {}
+
+    Vector operator[](Vector code) const {
         const __m256 low = _mm256_permutevar8x32_ps(lower, code);
         const __m256 high = _mm256_permutevar8x32_ps(upper, code);
         const Vector is_high = _mm256_slli_epi32(code, 28); // bit 3, where the choice looks
-        store(values.data() + i,
-              _mm256_castps_si256(_mm256_blendv_ps(low, high, _mm256_castsi256_ps(is_high))));
+        return _mm256_castps_si256(_mm256_blendv_ps(low, high, _mm256_castsi256_ps(is_high)));
+    }
+};
+
+void undither(std::span<const uint16_t> codes, float scale, const DitherRatios &ratios,
+              Out<uint32_t> values) {
+    const size_t whole = ratios.count > 16 ? 0 : codes.size() / 8 * 8;
+    const Sixteen table(scale, ratios);
+    for (size_t i = 0; i < whole; i += 8) {
+        const Vector code = _mm256_cvtepu16_epi32(
+            _mm_loadu_si128(reinterpret_cast<const __m128i *>(codes.data() + i)));
+        store(values.data() + i, table[code]);
     }
     if (whole < codes.size()) {
         portable_dithering.undither(codes.subspan(whole), scale, ratios, values.subspan(whole));
     }
 }
 
+void undither_levels(const uint8_t *levels, const uint8_t *signs, float scale,
+                     const DitherRatios &ratios, Out<uint32_t> values) {
+    const size_t whole = ratios.count > 16 ? 0 : values.size() / 8 * 8;
+    const Sixteen table(scale, ratios);
+    for (size_t i = 0; i < whole; i += 8) {
+        const Vector code =
+            _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(levels + i)));
+        store(values.data() + i, _mm256_or_si256(table[code], eight_signs(signs[i / 8])));
+    }
+    if (whole < values.size()) {
+        portable_dithering.undither_levels(levels + whole, signs + whole / 8, scale, ratios,
+                                           values.subspan(whole));
+    }
+}
+
 } // namespace
 
-constinit const DitherKernels avx2_dithering = {norm_terms, dither, undither};
+constinit const DitherKernels avx2_dithering = {
+    .norm_terms = norm_terms,
+    .dither = dither,
+    .undither = undither,
+    .dither_levels = dither_levels,
+    .undither_levels = undither_levels,
+};
 
 } // namespace fewbits
 

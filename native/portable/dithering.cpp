@@ -64,10 +64,11 @@ void norm_terms(In<uint32_t> values, fewbits_norm norm, double &sum, uint32_t &l
     sum = lanes[0];
 }
 
-void dither(In<uint32_t> values, const Stream &stream, float scale, const DitherShape &shape,
-            Bytes packed, fewbits_tally &tally) {
+// Calls `use(start, codes)` for every piece.
+template <class Use>
+void each_piece(In<uint32_t> values, const Stream &stream, float scale, const DitherShape &shape,
+                fewbits_tally &tally, Use use) {
     const float divisor = scale > 0.0f ? scale : 1.0f; // all magnitudes are 0 then
-    const int width = shape.width();
     for (size_t start = 0; start < values.size(); start += kPiece) {
         const size_t count = std::min(kPiece, values.size() - start);
         uint16_t codes[kPiece];
@@ -76,9 +77,32 @@ void dither(In<uint32_t> values, const Stream &stream, float scale, const Dither
         for (size_t i = 0; i < count; ++i) {
             codes[i] = code_of(values[start + i], divisor, words[i], shape, tally);
         }
-        portable_common.pack({codes, count}, width,
-                             packed.subspan(packed_size(start, width), packed_size(count, width)));
+        use(start, std::span<const uint16_t>{codes, count});
     }
+}
+
+void dither(In<uint32_t> values, const Stream &stream, float scale, const DitherShape &shape,
+            Bytes packed, fewbits_tally &tally) {
+    const int width = shape.width();
+    each_piece(values, stream, scale, shape, tally, [&](size_t start, auto codes) {
+        portable_common.pack(
+            codes, width,
+            packed.subspan(packed_size(start, width), packed_size(codes.size(), width)));
+    });
+}
+
+void dither_levels(In<uint32_t> values, const Stream &stream, float scale, const DitherShape &shape,
+                   uint8_t *levels, uint8_t *signs, fewbits_tally &tally) {
+    std::fill_n(signs, packed_size(values.size(), 1), uint8_t{0});
+    each_piece(values, stream, scale, shape, tally, [&](size_t start, auto codes) {
+        for (size_t i = 0; i < codes.size(); ++i) {
+            const size_t at = start + i;
+            const bool above = codes[i] > shape.levels;
+            const bool negative = above && codes[i] <= 2 * shape.levels;
+            levels[at] = static_cast<uint8_t>(above ? codes[i] - shape.levels : codes[i]);
+            signs[at / 8] = static_cast<uint8_t>(signs[at / 8] | negative << (at % 8));
+        }
+    });
 }
 
 // A product in float64, rounded to float32. Powers of two are exact in float64.
@@ -103,8 +127,28 @@ void undither(std::span<const uint16_t> codes, float scale, const DitherRatios &
     }
 }
 
+void undither_levels(const uint8_t *levels, const uint8_t *signs, float scale,
+                     const DitherRatios &ratios, Out<uint32_t> values) {
+    for (size_t start = 0; start < values.size(); start += kPiece) {
+        uint16_t codes[kPiece];
+        const auto own = values.subspan(start, std::min(kPiece, values.size() - start));
+        std::copy_n(levels + start, own.size(), codes);
+        undither({codes, own.size()}, scale, ratios, own);
+        for (size_t i = 0; i < own.size(); ++i) {
+            const uint32_t sign = signs[(start + i) / 8] >> (i % 8) & 1;
+            own[i] = own[i] | sign << 31;
+        }
+    }
+}
+
 } // namespace
 
-constinit const DitherKernels portable_dithering = {norm_terms, dither, undither};
+constinit const DitherKernels portable_dithering = {
+    .norm_terms = norm_terms,
+    .dither = dither,
+    .undither = undither,
+    .dither_levels = dither_levels,
+    .undither_levels = undither_levels,
+};
 
 } // namespace fewbits

@@ -37,6 +37,7 @@ class DitheringArguments(ctypes.Structure):
         *alike(c_uint32, "levels", "natural"),
         *alike(c_uint64, "block", "first"),
         ("key", c_uint32 * 4),
+        *alike(c_uint32, "coded", "reserved"),
     )
 
 
@@ -67,7 +68,10 @@ class SphereArguments(ctypes.Structure):
 _RUNS = (POINTER(Steps), c_void_p, c_void_p, c_size_t)
 for _name, _arguments in {
     "norm_terms": (*_SIZED, c_size_t, c_int, c_void_p, *_SIZED),
-    "dither": (*_SIZED, POINTER(DitheringArguments), *_SIZED, *_SIZED, c_void_p),
+    "dither": (
+        *(*_SIZED, POINTER(DitheringArguments), *_SIZED, *_SIZED, POINTER(c_size_t)),
+        c_void_p,
+    ),
     "undither": (*_SIZED, POINTER(DitheringArguments), *_SIZED, *_SIZED, c_int, c_void_p),
     "steps_encode": (*_SIZED, *_RUNS, *_SIZED, POINTER(c_size_t), c_void_p),
     "steps_decode": (*_SIZED, *_RUNS, *_SIZED),
@@ -94,11 +98,11 @@ def dither(
     scales: npt.NDArray[np.uint32],
     packed: Bytes,
 ) -> tuple[int, int]:
-    """Round float32 values to levels and pack the codes; how many saturated or are not finite."""
-    tally = (c_uint64 * 2)()
+    """Round float32 values to levels and pack or code them; the size, and what is not finite."""
+    tally, written = (c_uint64 * 2)(), c_size_t()
     given = *sized(values, np.uint32), byref(how), *sized(scales, np.uint32)
-    _checked(_core.fewbits_dither(*given, *sized(packed), byref(tally)))
-    return int(tally[0]), int(tally[1])
+    _checked(_core.fewbits_dither(*given, *sized(packed), byref(written), byref(tally)))
+    return written.value, int(tally[1])
 
 
 def undither(

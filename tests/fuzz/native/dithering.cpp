@@ -94,9 +94,11 @@ void check_codes(const Case &c) {
     with_each_table([&](int) {
         const Buffer packed(bytes, c.offset);
         fewbits_tally tally;
+        size_t written = 0;
         REQUIRE(fewbits_dither(c.bits(), count, &c.how,
                                reinterpret_cast<const uint32_t *>(c.scales.data()), c.scales.size(),
-                               packed.data(), bytes, &tally) == FEWBITS_OK);
+                               packed.data(), bytes, &written, &tally) == FEWBITS_OK &&
+                written == bytes);
         for (size_t i = 0; i < count; ++i) {
             REQUIRE(field(packed.bytes(), i, c.width()) == code_of(c, i));
         }
@@ -148,7 +150,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                natural,
                block,
                (control & 4) != 0 ? (first << 32) - count / 2 : first,
-               {key, 1, 2, 3}},
+               {key, 1, 2, 3},
+               0,
+               0},
               std::vector<float>(count),
               {},
               std::vector<uint32_t>(count),

@@ -115,7 +115,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const ConstBytes rest = input.rest();
     const auto width = static_cast<size_t>(std::bit_width(2 * levels + 1));
     const size_t count = rest.size() * 8 / width;
-    Case c = {{levels, (control & 4) != 0, block, 0, {0, 0, 0, 0}},
+    Case c = {{levels, (control & 4) != 0, block, 0, {0, 0, 0, 0}, 0, 0},
               count,
               std::vector<float>(count / block + (count % block != 0)),
               Buffer(rest.first(packed_size(count, static_cast<int>(width))), control >> 5)};

@@ -1,8 +1,8 @@
 """Rows that round to levels of their blocks' norms.
 
-float32 vectors are rounded natively, also before the entropy coder, and packed codes of few levels
-are read natively; the rest is the reference's. Where scales are sent as they are, a row of a table
-is native as a whole.
+float32 vectors are rounded natively, and codes of few levels are written, coded and read natively;
+the rest is the reference's. Where scales are sent as they are, a row of a table is native as a
+whole.
 """
 
 import math
@@ -13,9 +13,12 @@ import numpy.typing as npt
 
 from fewbits.backend import coders, functions, library, parallel
 from fewbits.backend.kernel import Kernel, Kind, Row, Written
+from fewbits.backend.kinds.plain import block_starts, joined
 from fewbits.backend.library import Bytes
 from fewbits.backend.streams import FastRng
+from fewbits.coding import rans
 from fewbits.coding.bitpack import packed_size
+from fewbits.coding.rans import CODER_BLOCK
 from fewbits.reference import casts, dithering
 from fewbits.reference.blocks import SUMMATION_BLOCK, Blocks
 from fewbits.reference.dithering import Levels
@@ -24,7 +27,7 @@ from fewbits.reference.tally import Tally, total
 
 NORMS = {1.0: 1, 2.0: 2, math.inf: 3}  # those that native code knows
 MOST_UNDITHERED = 127  # levels whose codes fit into a byte
-_POWERS = 4  # added to a native row's norm: levels are powers of two
+_POWERS, _CODED = 4, 8  # added to a native row's norm: levels are powers of two, or coded
 
 
 def native_numbers(kernel: Kernel, format: Format) -> tuple[int, int, int] | None:
@@ -34,7 +37,8 @@ def native_numbers(kernel: Kernel, format: Format) -> tuple[int, int, int] | Non
     how = Levels(*kernel.numbers)
     if how.natural_scale or how.p not in NORMS or not _reads_natively(how, format):
         return None
-    return NORMS[how.p] + _POWERS * how.natural, how.levels, how.block
+    option = NORMS[how.p] + _POWERS * how.natural + _CODED * how.coded
+    return option, how.levels, how.block
 
 
 def encode(row: Row) -> Written:
@@ -108,7 +112,7 @@ def _width(how: Levels) -> int:
 
 
 def _reads_natively(how: Levels, format: Format) -> bool:
-    return format == FLOAT32 and not how.coded and how.levels <= MOST_UNDITHERED
+    return format == FLOAT32 and how.levels <= MOST_UNDITHERED
 
 
 def _rounds_natively(how: Levels, format: Format, scales: Bits, sent: npt.NDArray[Any]) -> bool:
@@ -121,11 +125,12 @@ def _rounds_natively(how: Levels, format: Format, scales: Bits, sent: npt.NDArra
 
 def _encode_natively(row: Row, how: Levels, bits: Bits, scales: Bits) -> Written:
     first, second = (section.array() for section in row.sections)
-    if not how.coded:
-        tally = dither(bits, row.key, scales, second, how, threads=row.threads)
-        return Written(tally, (first.size, second.size))
+    if not how.coded or how.levels <= MOST_UNDITHERED:
+        tally, size = dither(bits, row.key, scales, second, how, threads=row.threads)
+        return Written(tally, (first.size, size))
+    plain = how._replace(coded=False)
     packed = np.empty(packed_size(bits.size, _width(how)), np.uint8)
-    tally = dither(bits, row.key, scales, packed, how, threads=row.threads)
+    tally, _ = dither(bits, row.key, scales, packed, plain, threads=row.threads)
     codes = coders.unpack(packed, _width(how), 2 * how.levels + 2, bits.size).astype(np.int32)
     negative = codes > how.levels
     codes[negative] = how.levels - codes[negative]
@@ -155,23 +160,34 @@ def norms(bits: Bits, p: float, block: int, *, threads: int = 1) -> Bits:
 
 
 def dither(
-    bits: Bits, key: bytes, scales: Bits, packed: Bytes, how: Levels, *, threads: int = 1
-) -> Tally:
-    """Round float32 values to levels of their block's scale and pack the codes."""
-    own, width = bits.view(np.uint32), _width(how)
+    bits: Bits, key: bytes, scales: Bits, section: Bytes, how: Levels, *, threads: int = 1
+) -> tuple[Tally, int]:
+    """Round float32 values to levels of their block's scale and pack or code them: the size."""
+    own = bits.view(np.uint32)
 
-    def work(piece: slice) -> Tally:
+    def work(piece: slice) -> tuple[Tally, tuple[int, int]]:
         size, given = _blocks(scales, how.block, piece)
-        words = library.key_words(key)
-        task = functions.DitheringArguments(how.levels, how.natural, size, piece.start, words)
-        part = packed[packed_size(piece.start, width) : packed_size(piece.stop, width)]
-        return Tally(*functions.dither(own[piece], task, given, part))
+        words, start = library.key_words(key), _largest(how, piece.start)
+        task = functions.DitheringArguments(
+            how.levels, how.natural, size, piece.start, words, how.coded
+        )
+        part = section[start : _largest(how, piece.stop)]
+        written, nonfinite = functions.dither(own[piece], task, given, part)
+        return Tally(0, nonfinite), (start, written)
 
-    return total(parallel.run(work, bits.size, threads))
+    found = parallel.run(work, bits.size, threads)
+    return total([tally for tally, _ in found]), joined(section, [part for _, part in found])
+
+
+def _largest(how: Levels, count: int) -> int:
+    """Where the codes of a slice begin that is written at the same time as those before it."""
+    if how.coded:
+        return rans.largest_size(count, how.levels + 2, True)
+    return packed_size(count, _width(how))
 
 
 def undither(
-    packed: Bytes,
+    section: Bytes,
     scales: Bits,
     values: npt.NDArray[Any],
     how: Levels,
@@ -180,16 +196,26 @@ def undither(
     threads: int = 1,
 ) -> Tally:
     """The reverse for at most `MOST_UNDITHERED` levels: to float32 bits, or added to totals."""
-    own, width = values.view(np.uint32), _width(how)
+    own = values.view(np.uint32)
+    apart = how.coded and parallel.shares(own.size, threads) > 1
+    starts = block_starts(section, -(-own.size // CODER_BLOCK)) if apart else []
 
     def work(piece: slice) -> tuple[int, int]:
         size, given = _blocks(scales, how.block, piece)
-        task = functions.DitheringArguments(how.levels, how.natural, size)
-        part = packed[packed_size(piece.start, width) : packed_size(piece.stop, width)]
+        task = functions.DitheringArguments(how.levels, how.natural, size, coded=how.coded)
+        part = section
+        if apart:
+            first, last = piece.start // CODER_BLOCK, -(-piece.stop // CODER_BLOCK)
+            part = section[starts[first] : starts[last]]
+        elif not how.coded:
+            part = section[_largest(how, piece.start) : _largest(how, piece.stop)]
         return functions.undither(part, task, given, own[piece], add=add)
 
     found = parallel.run(work, values.size, threads)
-    functions.check([status for status, _ in found])
+    statuses = [status for status, _ in found]
+    if apart and any(statuses):  # the reason must not depend on the number of threads
+        return undither(section, scales, values, how, add=add)
+    functions.check(statuses)
     return Tally(0, sum(nonfinite for _, nonfinite in found))
 
 
