@@ -17,6 +17,7 @@ from fewbits import Operator, Rng
 from fewbits.backend import library as _native
 from fewbits.core.component import Component
 from fewbits.core.composition import Composed
+from fewbits.errors import DecodeError, FewbitsError
 from fewbits.families.dithering import Dithering
 from fewbits.operators.bfloat16 import Bfloat16
 from fewbits.operators.float16 import Float16
@@ -324,6 +325,12 @@ def mixed_bits(format: Format, count: int, seed: int, rare: float = 0.02) -> Bit
     at = source.random(count) < rare
     result[at] = source.choice(rare_values, count)[at] | signs[at]
     return result
+
+
+def seen_by_a_check(error: DecodeError) -> None:
+    """Fail if no check refused the frame, but the last net below all checks."""
+    cause = error.__cause__
+    assert cause is None or isinstance(cause, FewbitsError), f"no check has seen {cause!r}"
 
 
 def sealed(body: bytes) -> bytes:

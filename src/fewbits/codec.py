@@ -2,9 +2,10 @@
 
 import math
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from operator import index
 from typing import Any, Literal
 
 import numpy as np
@@ -16,8 +17,9 @@ from fewbits.backend.memory import new_bytes
 from fewbits.backend.parallel import available_threads
 from fewbits.core import vector
 from fewbits.core.operator import Operator
+from fewbits.core.parameters import whole
 from fewbits.core.vector import Vector
-from fewbits.errors import DecodeError, EncodeError, SaturationWarning, SpecError
+from fewbits.errors import DecodeError, EncodeError, LimitError, SaturationWarning, SpecError
 from fewbits.reference.tally import Tally
 from fewbits.rng import Rng
 from fewbits.wire import frame as wire
@@ -126,10 +128,11 @@ def decompress(
     """The vector in a frame, with the shape and dtype that went in.
 
     You may pass any bytes: those that are not a frame raise `DecodeError`, and a frame of more than
-    `max_elements` values raises `LimitError`, before anything is allocated. With `out`, an
-    array or a tensor of the right shape and dtype, the values are written there and `out` is
-    returned (its content is undefined after an error); otherwise a NumPy array is made, or a tensor
-    with `to="torch"`. bfloat16 without torch needs ml_dtypes.
+    `max_elements` values raises `LimitError`, before anything is allocated. With `out`, an array or
+    a tensor, the values are written there and `out` is returned (its content is undefined after an
+    error); a frame of another shape or dtype is a `DecodeError`, an `out` that is not contiguous
+    and writable a `SpecError`. Otherwise a NumPy array is made, or a tensor with `to="torch"`; a
+    bfloat16 array needs ml_dtypes.
     """
     if to not in ("numpy", "torch"):
         raise SpecError(f"to must be 'numpy' or 'torch', got {to!r}")
@@ -138,7 +141,8 @@ def decompress(
         opened.into(out, threads=threads)
         return out
     make = vector.new_tensor if to == "torch" else vector.new_array
-    result, values = make(opened.header.format, opened.header.shape)
+    with _enough_memory():
+        result, values = make(opened.header.format, opened.header.shape)
     opened.decode(values, threads=threads)
     return result
 
@@ -162,6 +166,10 @@ class OpenedFrame:
     data: Bytes
 
     def info(self) -> FrameInfo:
+        with _judged():
+            return self._info()
+
+    def _info(self) -> FrameInfo:
         header, size = self.header, self.data.size
         elements, lengths = header.elements, header.lengths
         return FrameInfo(
@@ -178,14 +186,22 @@ class OpenedFrame:
         )
 
     def into(self, out: Any, *, threads: int | None = None) -> None:
-        """Write the values into an array or a tensor of the right shape and dtype."""
-        values = vector.existing(out, self.header.format, self.header.shape)
+        """Write the values into an array or a tensor; `DecodeError` if it is of another kind."""
+        values, shape = vector.existing(out)
+        found = self.header
+        if (values.format, shape) != (found.format, found.shape):
+            raise DecodeError(
+                f"the frame holds {found.format.name} {found.shape}, "
+                f"out is {values.format.name} {shape}"
+            )
         _apart(self.data, values.bits)
         self.decode(values, threads=threads)
 
     def decode(self, values: Vector, *, threads: int | None = None) -> None:
         """Write the values into a vector that has their number and format."""
-        tally = self.operator.decode_checked(self.sections, values, threads=_threads(threads))
+        workers = _threads(threads)
+        with _judged():
+            tally = self.operator.decode_checked(self.sections, values, threads=workers)
         if bool(tally.nonfinite) != self.header.nonfinite:
             raise DecodeError(
                 f"{tally.nonfinite} values are not finite, the header's flag says otherwise"
@@ -204,8 +220,13 @@ def open_frame(
     Where the operator is agreed upon, pass it as `expected`: it is compared with the header's
     before the checksum is computed and before anything is made of the header's parameters.
     """
-    workers = _threads(threads)
-    parsed = wire.read(_input(frame), _limit(max_elements))
+    workers, data, limit = _threads(threads), _input(frame), _limit(max_elements)
+    with _judged():
+        return _opened(data, limit, expected, workers)
+
+
+def _opened(data: Bytes, limit: int, expected: Operator | None, workers: int) -> OpenedFrame:
+    parsed = wire.read(data, limit)
     if expected is not None and parsed.header.stages != expected.stages:
         raise DecodeError(
             f"operator {registry.from_wire(parsed.header.stages)}, expected {expected}"
@@ -214,6 +235,27 @@ def open_frame(
     chosen = expected or registry.from_wire(parsed.header.stages)
     layout = _checked_layout(chosen, parsed.header)
     return OpenedFrame(parsed.header, chosen, layout, parsed.sections, parsed.data)
+
+
+@contextmanager
+def _judged() -> Iterator[None]:
+    """The last net: decoding raises no error but `DecodeError`, whatever the checks have missed."""
+    try:
+        with _enough_memory():
+            yield
+    except DecodeError:
+        raise
+    except Exception as error:
+        words = " ".join(str(error).split())
+        raise DecodeError(f"the frame cannot be read: {type(error).__name__}: {words}") from error
+
+
+@contextmanager
+def _enough_memory() -> Iterator[None]:
+    try:
+        yield
+    except MemoryError as error:
+        raise LimitError("not enough memory for the frame: pass a smaller max_elements=") from error
 
 
 def _largest(chosen: Operator, values: Vector, shape: tuple[int, ...]) -> tuple[Header, int]:
@@ -273,22 +315,12 @@ def _stream(seed: int | None) -> Rng:
 def _threads(threads: int | None) -> int:
     if threads is None:
         return available_threads()
-    return _whole("threads", threads, 1, 2**16)
+    return whole("threads", threads, 1, 2**16)
 
 
 def _limit(max_elements: int) -> int:
     """The limit in the native parser's 64 bits; a negative one would wrap to no limit."""
-    return _whole("max_elements", max_elements, 0, 2**64 - 1)
-
-
-def _whole(name: str, value: int, least: int, most: int) -> int:
-    try:
-        number = index(value)
-    except TypeError:
-        raise SpecError(f"{name} must be a whole number, got {type(value).__name__}") from None
-    if not least <= number <= most:
-        raise SpecError(f"{name} must be from {least} to {most}, got {number}")
-    return number
+    return whole("max_elements", max_elements, 0, 2**64 - 1)
 
 
 def _apart(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> None:

@@ -26,7 +26,7 @@ class Component(Spelled, ABC):
     example: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        parameters.check_choices(self)
+        parameters.check(self)
 
     @classmethod
     def summary(cls) -> str:

@@ -11,6 +11,7 @@ from fewbits import backend
 from fewbits.backend.buffers import Buffer
 from fewbits.backend.kernel import Kernel, Row, RowDirection, Written
 from fewbits.backend.kinds import python
+from fewbits.core import parameters
 from fewbits.core.component import Component
 from fewbits.core.guarantee import Guarantee
 from fewbits.core.vector import Vector
@@ -103,6 +104,7 @@ class Operator(Component):
 
     def max_frame_bits(self, d: int, format: Format) -> int:
         """The bits of the largest frame of a one-dimensional vector of `d` values."""
+        parameters.check_count(d)
         lengths = tuple(section.size for section in self.layout(d, format))
         header = wire.Header(format, (d,), self.stages, lengths).encode()
         return 8 * (len(header) + sum(lengths) + wire.CHECKSUM_SIZE)

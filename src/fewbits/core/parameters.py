@@ -11,10 +11,14 @@ import dataclasses
 import math
 from dataclasses import dataclass
 from functools import cache
+from numbers import Real
+from operator import index
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from fewbits.errors import DecodeError, SpecError, VersionError
 from fewbits.wire.frame import Parameter, ParameterType, Value
+
+MOST_VALUES = 2**56  # whose sections' lengths still fit into words of a frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +56,25 @@ class Field:
         except ValueError:
             kind = "a whole number" if self.type is ParameterType.INTEGER else "a number"
             raise SpecError(f"{self.name} must be {kind}, got {text!r}") from None
-        allowed = self.infinite and value == math.inf
-        if isinstance(value, float) and not (math.isfinite(value) or allowed):
-            raise SpecError(f"{self.name} must be finite, got {text!r}")
-        return value
+        return self.checked(value)
+
+    def checked(self, value: Any) -> Any:
+        """The value if it is a choice, or a number that the wire can hold, as a plain one."""
+        if self.choices:
+            if value not in self.choices:
+                raise SpecError(f"{self.name} must be {' or '.join(self.choices)}, got {value!r}")
+            return value
+        if self.type is ParameterType.INTEGER:
+            return whole_number(self.name, value)
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise SpecError(f"{self.name} must be a number, got {value!r}")
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.nan
+        if not (math.isfinite(number) or (self.infinite and number == math.inf)):
+            raise SpecError(f"{self.name} must be finite, got '{value}'")
+        return number
 
 
 def infinite(default: float) -> Any:
@@ -110,13 +129,34 @@ def from_text(cls: type, text: str) -> dict[str, Any]:
     return given
 
 
-def check_choices(value: object) -> None:
-    """Refuse a field that is none of its choices; numbers are for the operator to check."""
+def check(value: object) -> None:
+    """Refuse fields that are not of their type; the operator checks the ranges of numbers."""
     cls: type = type(value)
     for field in fields(cls):
-        own = getattr(value, field.name)
-        if field.choices and own not in field.choices:
-            raise SpecError(f"{field.name} must be {' or '.join(field.choices)}, got {own!r}")
+        object.__setattr__(value, field.name, field.checked(getattr(value, field.name)))
+
+
+def whole_number(name: str, value: Any) -> int:
+    """A plain whole number; `SpecError` for what is none."""
+    try:
+        if not isinstance(value, bool):
+            return index(value)
+    except TypeError:
+        pass
+    raise SpecError(f"{name} must be a whole number, got {type(value).__name__}")
+
+
+def whole(name: str, value: Any, least: int, most: int) -> int:
+    """A whole number in a range; `SpecError` says what `name` must be."""
+    number = whole_number(name, value)
+    if not least <= number <= most:
+        raise SpecError(f"{name} must be from {least} to {most}, got {number}")
+    return number
+
+
+def check_count(d: int) -> None:
+    """Refuse a number of values that no frame can hold."""
+    whole("d", d, 0, MOST_VALUES)
 
 
 def to_wire(value: object) -> tuple[Parameter, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fewbits.errors import EncodeError, LimitError, MissingExtraError, SpecError
+from fewbits.errors import DecodeError, EncodeError, LimitError, MissingExtraError, SpecError
 from fewbits.reference.formats import BFLOAT16, BY_NAME, Bits, Format
 
 
@@ -50,38 +50,40 @@ def from_array(x: object) -> tuple[Vector, tuple[int, ...]]:
 
 def new_array(format: Format, shape: tuple[int, ...]) -> tuple[npt.NDArray[Any], Vector]:
     """A fresh NumPy array and the vector of its bits; bfloat16 needs the ml_dtypes package."""
+    dtype = _numpy_dtype(format)
     try:
         bits = np.empty(shape, format.bits)
     except ValueError as error:  # an empty vector whose other extents are absurd
         raise LimitError(f"NumPy cannot make the shape {shape}: {error}") from None
-    return bits.view(_numpy_dtype(format)), Vector(bits.reshape(-1), format)
+    return bits.view(dtype), Vector(bits.reshape(-1), format)
 
 
 def new_tensor(format: Format, shape: tuple[int, ...]) -> tuple[Any, Vector]:
     torch = torch_module()
     if torch is None:
         raise MissingExtraError.of("to='torch' needs torch, `import torch` first", "torch")
-    tensor = torch.empty(shape, dtype=getattr(torch, format.name))
+    try:
+        tensor = torch.empty(shape, dtype=getattr(torch, format.name))
+    except RuntimeError as error:  # that is how torch says that memory is missing
+        raise MemoryError(str(error)) from error
     array, _ = _tensor_bits(tensor)
     return tensor, Vector(array.reshape(-1).view(format.bits), format)
 
 
-def existing(out: object, format: Format, shape: tuple[int, ...]) -> Vector:
-    """The vector of the caller's array or tensor, which must be contiguous, writable and fit."""
+def existing(out: object) -> tuple[Vector, tuple[int, ...]]:
+    """The vector and the shape of an array or tensor, which must be contiguous and writable."""
     try:
         array, name = _tensor_bits(out) if is_tensor(out) else _array_bits(out, role="out")
     except EncodeError as error:
         raise SpecError(f"out does not fit: {error}") from error
     if _is_converted(out):
         raise SpecError("out must be plain memory in the machine's byte order, not a lazy view")
-    if name != format.name or tuple(array.shape) != shape:
-        raise SpecError(
-            f"out has dtype {name} and shape {tuple(array.shape)}, "
-            f"the frame holds {format.name} {shape}"
-        )
+    format = BY_NAME.get(name)
+    if format is None:
+        raise SpecError(f"out has dtype {name}, no frame holds that: use {', '.join(BY_NAME)}")
     if not (array.flags.c_contiguous and array.flags.writeable):
         raise SpecError("out must be contiguous and writable")
-    return Vector(array.reshape(-1).view(format.bits), format)
+    return Vector(array.reshape(-1).view(format.bits), format), tuple(array.shape)
 
 
 def _is_converted(out: Any) -> bool:
@@ -128,8 +130,8 @@ def _numpy_dtype(format: Format) -> np.dtype[Any]:
     try:
         import ml_dtypes
     except ImportError as error:
-        raise MissingExtraError(
-            "a bfloat16 result needs ml_dtypes (pip install ml_dtypes), "
+        raise DecodeError(
+            "the frame holds bfloat16: that needs ml_dtypes (pip install ml_dtypes), "
             "or to='torch' with torch imported"
         ) from error
     dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)

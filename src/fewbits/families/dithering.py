@@ -34,7 +34,6 @@ class Dithering(Operator):
 
     def __post_init__(self) -> None:
         Operator.__post_init__(self)
-        object.__setattr__(self, "p", float(self.p))
         if not self.p >= 1:
             raise SpecError(f"p must be at least 1, or inf, got {self.p}")
         if not 1 <= self.levels <= self.most_levels:
@@ -66,10 +65,10 @@ class Dithering(Operator):
         return Kernel(Kind.DITHERING, 0, numbers)
 
     def guarantee(self, d: int, format: Format = FLOAT32) -> Guarantee:
+        bits, low = self.max_frame_bits(d, format), 2 * format.smallest_normal
         together = min(self.block or d, d)
         rounding = 1 + max(2.0 ** -(format.mantissa + 1), SUMMATION)  # of the scale, upwards
         omega = self.omega(together ** (1 / min(self.p, 2)) * self.step * rounding)
-        bits, low = self.max_frame_bits(d, format), 2 * format.smallest_normal
         if self.scale == "natural":
             high = format.largest_power_value
             return Guarantee(omega=9 / 8 * (1 + omega) - 1, bits=bits, low=low, high=high)

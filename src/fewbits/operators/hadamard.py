@@ -51,9 +51,8 @@ class Hadamard(Stage):
     signs: Literal["common", "private"] = "common"
 
     def __post_init__(self) -> None:
-        parameters.check_choices(self)
-        whole = isinstance(self.block, int) and not isinstance(self.block, bool)
-        if not whole or not 2 <= self.block <= rotation.LARGEST_BLOCK or self.block.bit_count() > 1:
+        Stage.__post_init__(self)
+        if not 2 <= self.block <= rotation.LARGEST_BLOCK or self.block.bit_count() > 1:
             raise SpecError(
                 f"block must be a power of two from 2 to {rotation.LARGEST_BLOCK}, got {self.block}"
             )
@@ -68,6 +67,7 @@ class Hadamard(Stage):
         return Kernel(Kind.HADAMARD, int(self.signs == "private"), (self.block,))
 
     def guarantee(self, d: int, format: Format, inner: Guarantee) -> Guarantee:
+        parameters.check_count(d)
         block = min(self.block, 1 << max(d.bit_length() - 1, 0))
         unit, steps = 2.0 ** -(format.mantissa + 1), block.bit_length()  # 1 + log2 of the block
         work = rotation.arithmetic(format)

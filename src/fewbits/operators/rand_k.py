@@ -50,7 +50,8 @@ class RandK(Selection):
         return (key_section(),)
 
     def guarantee(self, d: int, format: Format, inner: Guarantee) -> Guarantee:
-        factor = d / self.reduced(d) if d else 1.0
+        kept = self.reduced(d)
+        factor = d / kept if d else 1.0
         # A product (1 + u) x d/k has the error (d/k - 1)(1 + 2u) + u^2 d/k, relative to x^2.
         unit = 0.0 if math.frexp(factor)[0] == 0.5 else 2.0 ** -(format.mantissa + 1)
         omega = (factor - 1) * (1 + 2 * unit) + factor * unit**2

@@ -54,8 +54,8 @@ class Sign(Operator):
         return Kernel(Kind.SIGN, 0, (self.block,))
 
     def guarantee(self, d: int, format: Format = FLOAT32) -> Guarantee:
+        bits, low = self.max_frame_bits(d, format), format.smallest_normal
         together = max(min(self.block or d, d), 1)
         rounding = max(2.0 ** -(format.mantissa + 1), 2.0**-40) ** 2
         alpha = 1 - (1 - rounding) / together
-        bits, low = self.max_frame_bits(d, format), format.smallest_normal
         return Guarantee(alpha=alpha, sure=True, bits=bits, low=low)

@@ -106,9 +106,10 @@ class SparseDithering(Operator):
 
     def __post_init__(self) -> None:
         Operator.__post_init__(self)
-        object.__setattr__(self, "nu", float(self.nu))
-        if not 0 < self.nu < math.inf:
+        if not self.nu > 0:
             raise SpecError(f"nu must be above 0, got {self.nu}")
+        if not self._error > 0:
+            raise SpecError(f"nu={self.nu} is too small, its third is 0: choose a larger one")
         if not 0 <= self.block < _LARGEST_BLOCK:
             raise SpecError(f"block must be 0 (the whole vector) or below 2^63, got {self.block}")
         if self.scale != "norm" and self.rounding != "nearest":

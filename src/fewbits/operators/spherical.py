@@ -91,7 +91,6 @@ class Spherical(Operator):
 
     def __post_init__(self) -> None:
         Operator.__post_init__(self)
-        object.__setattr__(self, "alpha", float(self.alpha))
         if not LEAST_ALPHA <= self.alpha <= LARGEST_ALPHA:
             raise SpecError(
                 f"alpha must be from {LEAST_ALPHA} to {LARGEST_ALPHA}, got {self.alpha}"

@@ -43,7 +43,8 @@ class TopK(Selection):
         return (Packed("places", subsets.size(d, self.reduced(d)), width=8, bound=256),)
 
     def guarantee(self, d: int, format: Format, inner: Guarantee) -> Guarantee:
-        share = self.reduced(d) / d if d else 1.0
+        kept = self.reduced(d)
+        share = kept / d if d else 1.0
         if share == 1:
             return inner
         # An error above 1 is worst where all of the vector is kept.
