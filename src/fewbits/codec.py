@@ -137,14 +137,10 @@ def decompress(
     if to not in ("numpy", "torch"):
         raise SpecError(f"to must be 'numpy' or 'torch', got {to!r}")
     opened = open_frame(frame, max_elements=max_elements, threads=threads)
-    if out is not None:
-        opened.into(out, threads=threads)
-        return out
-    make = vector.new_tensor if to == "torch" else vector.new_array
-    with _enough_memory():
-        result, values = make(opened.header.format, opened.header.shape)
-    opened.decode(values, threads=threads)
-    return result
+    if out is None:
+        return opened.new(to=to, threads=threads)
+    opened.into(out, threads=threads)
+    return out
 
 
 def inspect(frame: Any, *, max_elements: int = 2**62) -> FrameInfo:
@@ -184,6 +180,14 @@ class OpenedFrame:
             bits_per_value=8 * size / elements if elements else math.nan,
             ratio=elements * header.format.itemsize / size,
         )
+
+    def new(self, *, to: Literal["numpy", "torch"] = "numpy", threads: int | None = None) -> Any:
+        """The values as a new array or tensor."""
+        make = vector.new_tensor if to == "torch" else vector.new_array
+        with _enough_memory():
+            result, values = make(self.header.format, self.header.shape)
+        self.decode(values, threads=threads)
+        return result
 
     def into(self, out: Any, *, threads: int | None = None) -> None:
         """Write the values into an array or a tensor; `DecodeError` if it is of another kind."""

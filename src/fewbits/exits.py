@@ -9,6 +9,7 @@ FAILED = 1  # a run, a rank or an aggregator; what was asked for made sense
 BAD_INPUT = 2
 INTERRUPTED = 130  # what shells report for Ctrl-C
 BROKEN_PIPE = 141  # and for a reader that has gone
+TERMINATED = 143  # and for SIGTERM
 
 
 def exit_code(error: BaseException) -> int:

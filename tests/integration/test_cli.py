@@ -17,7 +17,9 @@ import safetensors
 import safetensors.numpy
 
 import fewbits
-from fewbits.cli import COMMANDS
+from fewbits import codec
+from fewbits.cli import COMMANDS, main
+from fewbits.reference.formats import Format
 from fewbits.rng import Rng
 from fewbits.wire.frame import Header, StageRecord, seal
 
@@ -256,6 +258,46 @@ def test_links_and_devices_are_written_through(gradient: Path, tmp_path: Path) -
     assert not Path(os.devnull).is_file()
 
 
+def test_a_link_that_leads_nowhere_is_one_line(gradient: Path, tmp_path: Path) -> None:
+    (tmp_path / "one").symlink_to(tmp_path / "two")
+    (tmp_path / "two").symlink_to(tmp_path / "one")
+    for force in ([], ["--force"]):
+        assert "symbolic links" in refused("compress", gradient, tmp_path / "one", *force)
+    assert (tmp_path / "one").is_symlink()
+    assert (tmp_path / "two").is_symlink()
+
+
+TERMINATED = """
+import os, signal, sys, time
+from fewbits.cli import files, main
+def half(pieces, file, progress):
+    file.write(bytes(pieces[0])[:7])
+    file.flush()
+    print(len(os.listdir(sys.argv[1])), flush=True)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(60)
+files._copy = half
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize("command", ["compress", "decompress"])
+def test_a_command_that_is_told_to_end_leaves_no_half_file(
+    command: str, gradient: Path, tmp_path: Path
+) -> None:
+    fewbits_command("compress", gradient)
+    source = gradient if command == "compress" else f"{gradient}.fewbits"
+    out = tmp_path / "out"
+    out.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", TERMINATED, out, command, source, out / "result"],
+        capture_output=True, timeout=50, check=False,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == (b"1\n", b"")  # a temporary was there
+    assert done.returncode == 143
+    assert list(out.iterdir()) == []
+
+
 def bad_files(folder: Path) -> dict[str, Path]:
     """Files that `compress` must refuse."""
     claim = b'{"a":{"dtype":"F32","shape":[1000],"data_offsets":[0,4000]}}'
@@ -278,6 +320,8 @@ def bad_files(folder: Path) -> dict[str, Path]:
     paths["npy-more"].write_bytes(whole + b"x")
     paths["npy-huge"] = folder / "npy-huge"
     paths["npy-huge"].write_bytes(whole.replace(b"(100,), }      ", b"(999999999,), }"))
+    paths["npy-truth"] = folder / "npy-truth"
+    paths["npy-truth"].write_bytes(whole.replace(b"(100,), } ", b"(True,), }")[: -99 * 4])
     paths["npz"] = folder / "x.npz"
     np.savez(paths["npz"], x=vector((3,)))
     arrays = {
@@ -306,6 +350,7 @@ BAD_FILES = {
     "npy-version": "broken",
     "npy-more": "broken",
     "npy-huge": "broken",
+    "npy-truth": "broken",
     "npz": ".npz",
     "safetensors-cut": "cut",
     "safetensors-claims": "ends at byte",
@@ -426,6 +471,47 @@ def test_the_limit_on_elements_is_the_callers(gradient: Path, tmp_path: Path) ->
     frame, out = f"{gradient}.fewbits", tmp_path / "y.npy"
     assert "--max-elements" in refused("decompress", frame, out, "--max-elements", 1199)
     fewbits_command("decompress", frame, out, "--max-elements", 1200)
+
+
+def bomb(frames: int) -> dict[str, np.ndarray]:
+    """Frames of a few bytes that stand for 65,536 zeros each."""
+    frame = np.frombuffer(fewbits.compress(np.zeros(1 << 16, np.float32), "sign"), np.uint8)
+    return {f"w{number}": frame.copy() for number in range(frames)}
+
+
+def test_the_limit_on_elements_is_for_the_whole_file(tmp_path: Path) -> None:
+    tensors, path, out = bomb(50), tmp_path / "bomb", tmp_path / "out.safetensors"
+    assert sum(map(len, tensors.values())) < 4000
+    metadata = {"fewbits": "1", "fewbits.frames": json.dumps(list(tensors))}
+    safetensors.numpy.save_file(tensors, path, metadata)
+    whole = 50 << 16
+    line = refused("decompress", path, out, "--max-elements", whole - 1)
+    assert "--max-elements" in line
+    assert f"{whole}" in line
+    assert not out.exists()
+    fewbits_command("decompress", path, out, "--max-elements", whole)
+    assert sum(map(len, safetensors.numpy.load_file(out).values())) == whole
+
+
+def test_the_limit_comes_before_the_first_tensor_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tensors, path = bomb(3), tmp_path / "bomb"
+    metadata = {"fewbits": "1", "fewbits.frames": json.dumps(list(tensors))}
+    safetensors.numpy.save_file(tensors, path, metadata)
+    made: list[tuple[int, ...]] = []
+    new_array = codec.vector.new_array
+
+    def counted(format: Format, shape: tuple[int, ...]) -> object:
+        made.append(shape)
+        return new_array(format, shape)
+
+    monkeypatch.setattr(codec.vector, "new_array", counted)
+    options = [str(path), str(tmp_path / "out.safetensors"), "--max-elements"]
+    assert main(["decompress", *options, str((3 << 16) - 1)]) == BAD_INPUT
+    assert made == []
+    assert main(["decompress", *options, str(3 << 16)]) == 0
+    assert made == [(1 << 16,)] * 3
 
 
 def broken_containers() -> dict[str, Callable[[dict[str, str]], dict[str, str]]]:

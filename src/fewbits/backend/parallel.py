@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 # Values; every thread's slice starts at a multiple, where any code width is at a whole byte and a
 # coder block begins.
@@ -48,19 +48,34 @@ def run(work: Callable[[slice], Result], count: int, threads: int) -> list[Resul
 
 
 def each(work: Callable[[int], Result], count: int) -> list[Result]:
-    """`work` on 0 to `count - 1` at the same time, the last in the calling thread; in order."""
+    """`work` on 0 to `count - 1` at the same time, the last in the calling thread; in order.
+
+    All are in the calling thread where the interpreter ends and the pool is closed.
+    """
     if count == 1:
         return [work(0)]
-    futures = [_pool(os.getpid()).submit(work, number) for number in range(count - 1)]
+    futures = _submitted(work, count - 1)
     try:
-        own = work(count - 1)
+        own = [work(number) for number in range(len(futures), count)]
     finally:
         # Wait for all before any error leaves: the others still write into the caller's buffers.
         errors = [future.exception() for future in futures]
     for error in errors:
         if error is not None:
             raise error
-    return [*(future.result() for future in futures), own]
+    return [*(future.result() for future in futures), *own]
+
+
+def _submitted(work: Callable[[int], Result], count: int) -> list["Future[Result]"]:
+    """`work` on 0 to `count - 1` in the pool, or on fewer: an interpreter that ends takes none."""
+    futures: list[Future[Result]] = []
+    try:
+        for number in range(count):
+            futures.append(_pool(os.getpid()).submit(work, number))  # noqa: PERF401 (kept if one fails)
+    except RuntimeError as error:
+        if "shutdown" not in str(error):
+            raise
+    return futures
 
 
 @cache

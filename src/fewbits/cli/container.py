@@ -11,8 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fewbits.backend.library import MAX_DIMENSIONS
+from fewbits.cli.console import about
 from fewbits.cli.tensor_files import Tensor, TensorFile
-from fewbits.errors import DecodeError, EncodeError, MissingExtraError, VersionError
+from fewbits.codec import OpenedFrame, open_frame
+from fewbits.errors import DecodeError, EncodeError, LimitError, MissingExtraError, VersionError
 
 CONTAINER_VERSION_KEY, FRAMES_KEY = "fewbits", "fewbits.frames"
 CONTAINER_VERSION = "1"
@@ -51,6 +53,21 @@ def separated(file: TensorFile) -> tuple[dict[str, memoryview], TensorFile]:
     own = (CONTAINER_VERSION_KEY, FRAMES_KEY)
     metadata = {key: text for key, text in file.metadata.items() if key not in own}
     return frames, TensorFile(rest, metadata)
+
+
+def opened(frames: Mapping[str, memoryview], max_elements: int) -> dict[str, OpenedFrame]:
+    """The frames, parsed and verified; together they may claim `max_elements` values."""
+    result, total = {}, 0
+    for name, frame in frames.items():
+        with about(f"tensor {name!r}"):
+            result[name] = open_frame(frame, max_elements=max_elements)
+        total += result[name].header.elements
+    if total > max_elements:
+        raise LimitError(
+            f"the frames claim {total} elements together, the limit is {max_elements}: "
+            "pass max_elements= if you trust the sender"
+        )
+    return result
 
 
 def to_array(tensor: Tensor) -> npt.NDArray[np.generic]:

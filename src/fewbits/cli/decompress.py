@@ -21,7 +21,7 @@ def add_options(parser: Parser) -> None:
         "  fewbits decompress - < gradient.npy.fewbits > gradient.npy"
     )
     parser.add_argument("--max-elements", type=int, default=MAX_ELEMENTS, metavar="N",
-        help=f"refuse a frame that claims more values (default: {MAX_ELEMENTS})")  # fmt: skip
+        help=f"refuse a file whose frames claim more values together (default: {MAX_ELEMENTS})")  # fmt: skip
     files.add_paths(parser, "frame or container", "IN without .fewbits")
 
 
@@ -75,10 +75,11 @@ def _tensors(data: memoryview, output: str, max_elements: int) -> TensorFile:
         raise SpecError(f"the file holds named tensors: OUT must end in {_SAFETENSORS}")
     frames, rest = container.separated(file)
     tensors = dict(rest.tensors)
+    opened = container.opened(frames, max_elements)
     with ProgressBar("decompressing", sum(map(len, frames.values()))) as progress:
-        for name, frame in frames.items():
+        for name, frame in opened.items():
             with about(f"tensor {name!r}"):
-                array = fewbits.decompress(frame, max_elements=max_elements)
+                array = frame.new()
             tensors[name] = container.from_array(array)
-            progress.advance(len(frame))
+            progress.advance(frame.data.size)
     return TensorFile(tensors, rest.metadata)

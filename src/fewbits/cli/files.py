@@ -4,10 +4,13 @@ import errno
 import io
 import math
 import os
+import signal
 import stat
 import sys
 import tempfile
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -17,6 +20,7 @@ import numpy.typing as npt
 
 from fewbits.cli.console import Parser, ProgressBar
 from fewbits.errors import EncodeError, SpecError
+from fewbits.exits import TERMINATED
 
 STANDARD = "-"
 SUFFIX = ".fewbits"
@@ -44,6 +48,8 @@ class Output:
                 )
             return cls(text, None)
         path = Path(os.path.realpath(text))  # a link stays, what it points to is replaced
+        if path.is_symlink():  # that is left where links lead to each other
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), text)
         if path.is_dir() or text.endswith(os.sep):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), text)
         if path.is_file() and not force:
@@ -62,7 +68,8 @@ class Output:
                 with self.path.open("wb") as file:
                     _copy(pieces, file, progress)
             else:
-                _replace(self.path, pieces, progress)
+                with _ended_by_sigterm():
+                    _replace(self.path, pieces, progress)
         return total
 
 
@@ -126,6 +133,8 @@ def _npy_header(data: memoryview) -> tuple[tuple[int, ...], bool, np.dtype[Any],
         (2, 0): np.lib.format.read_array_header_2_0,
     }
     shape, fortran, dtype = readers[np.lib.format.read_magic(head)](head)
+    if not all(type(extent) is int and extent >= 0 for extent in shape):
+        raise ValueError(f"the shape {shape} is not made of whole numbers")
     return shape, fortran, dtype, head.tell()
 
 
@@ -159,6 +168,24 @@ def _replace(path: Path, pieces: Pieces, progress: ProgressBar) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the program by `SystemExit`, so that what was begun is cleaned up."""
+
+    def end(*_: object) -> None:
+        raise SystemExit(TERMINATED)
+
+    mine = threading.current_thread() is threading.main_thread()
+    if not mine or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _mode(path: Path) -> int:

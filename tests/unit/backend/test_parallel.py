@@ -81,3 +81,37 @@ sys.exit(os.waitstatus_to_exitcode(status))
 def test_a_forked_child_has_threads_of_its_own() -> None:
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKING]
     assert subprocess.run(command, timeout=60, check=False).returncode == 0
+
+
+LEAVING = """
+import sys, threading, time
+import numpy as np, fewbits
+x = np.random.default_rng(0).standard_normal(700_000).astype(np.float32)
+expected = fewbits.compress(x, "natural", seed=1, threads=1)
+if sys.argv[1] == "warm":
+    fewbits.compress(x, "natural", seed=1, threads=2)
+def work():
+    while threading.main_thread().is_alive():
+        time.sleep(0.01)
+    same = fewbits.compress(x, "natural", seed=1, threads=2) == expected
+    totals = fewbits.decompress(expected, threads=2)
+    print("same" if same and totals.shape == x.shape else "different", flush=True)
+threading.Thread(target=work).start()
+"""
+
+
+@pytest.mark.parametrize("pool", ["cold", "warm"])
+def test_a_thread_that_outlives_the_main_one_still_compresses(pool: str) -> None:
+    command = [sys.executable, "-c", LEAVING, pool]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr, done.returncode) == ("same\n", "", 0)
+
+
+def test_other_errors_of_the_pool_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full:
+        def submit(self, *_: object) -> None:
+            raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(parallel, "_pool", lambda _: Full())
+    with pytest.raises(RuntimeError, match="start new thread"):
+        parallel.each(lambda number: number, 2)
