@@ -21,7 +21,7 @@ def add_options(parser: Parser) -> None:
         "  fewbits decompress - < gradient.npy.fewbits > gradient.npy"
     )
     parser.add_argument("--max-elements", type=int, default=MAX_ELEMENTS, metavar="N",
-        help=f"refuse a file whose frames claim more values together (default: {MAX_ELEMENTS})")  # fmt: skip
+        help=f"refuse files that claim more values in all (default: {MAX_ELEMENTS})")  # fmt: skip
     files.add_paths(parser, "frame or container", "IN without .fewbits")
 
 
