@@ -60,4 +60,5 @@ class MemoryShapes:
         if self.units is not None:
             return self.units(routing, ranks)
         model = routing.model
-        return routing.units(model.trained() if model.given else list(model.known.values()))
+        parameters = model.trained() if model.given else list(model.known.values())
+        return routing.units(parameters, sum(each.size for each in parameters))
