@@ -4,7 +4,7 @@
 
 Copies of the tracked files are built twice, in folders of other names, with another umask, time
 zone and hash seed, at one `SOURCE_DATE_EPOCH`, and cut off from the network where the system allows
-that. Writes the SHA-256 of each archive. Takes about a minute.
+that. Writes the SHA-256 of each archive. Takes a minute or two.
 """
 
 import argparse
