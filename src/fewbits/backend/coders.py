@@ -1,5 +1,7 @@
 """Arrays of codes to and from sections, in native code: the bytes of `fewbits.coding`."""
 
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,20 +11,23 @@ from fewbits.backend import library
 from fewbits.backend.library import Bytes
 from fewbits.coding import enumerative, rans, rice, subsets
 from fewbits.coding.bitpack import packed_size
+from fewbits.coding.rans import CODER_BLOCK
+from fewbits.errors import DecodeError
+from fewbits.reference.blocks import pieces
 from fewbits.reference.formats import Bits, Format
 from fewbits.rng import Rng
 
-_Codes = npt.NDArray[np.uint16]
+Codes = npt.NDArray[np.uint16]
 Signed = npt.NDArray[np.int32]
 _Places = npt.NDArray[np.uint32]
 
 
-def pack(codes: _Codes, width: int, into: Bytes) -> None:
+def pack(codes: Codes, width: int, into: Bytes) -> None:
     """Write `codes` to `into`, which must have exactly the packed size."""
     library.pack(codes, width, into)
 
 
-def unpack(packed: Bytes, width: int, bound: int, count: int) -> _Codes:
+def unpack(packed: Bytes, width: int, bound: int, count: int) -> Codes:
     """The codes in `packed`; `DecodeError` if `pack` cannot have made it below `bound`."""
     codes = np.empty(count, np.uint16)
     library.unpack(packed, width, bound, codes)
@@ -51,7 +56,7 @@ def read_key(data: Bytes) -> Rng:
     return Rng(data.tobytes())
 
 
-def coded_encode(codes: _Codes, bound: int, signs: Bytes | None = None) -> bytes:
+def coded_encode(codes: Codes, bound: int, signs: Bytes | None = None) -> bytes:
     """The section of codes below `bound`; `signs` holds a 0 or 1 for each, ignored on zeros."""
     rans.check_bound(bound)
     if codes.size and int(codes.max()) >= bound:
@@ -65,7 +70,7 @@ def coded_encode(codes: _Codes, bound: int, signs: Bytes | None = None) -> bytes
 
 def coded_decode(
     data: bytes | Bytes, bound: int, count: int, signed: bool
-) -> tuple[_Codes, Bytes | None]:
+) -> tuple[Codes, Bytes | None]:
     """The codes and signs in a section; `DecodeError` for bytes that are none."""
     rans.check_bound(bound)
     codes = np.empty(count, np.uint16)
@@ -91,6 +96,54 @@ def read_coded(data: Bytes, bound: int, count: int, *, signed: bool = True) -> S
     return values
 
 
+def block_starts(section: Bytes, blocks: int) -> list[int]:
+    """Where each block of a coded section begins, and where the last one ends.
+
+    Judged first and as a whole, so that an error does not depend on the number of threads.
+    """
+    starts = [0]
+    for _ in range(blocks):
+        at = starts[-1] + rans.LENGTH_SIZE
+        starts.append(at + int.from_bytes(section[starts[-1] : at].tobytes(), "little"))
+        if at > section.size or starts[-1] > section.size:
+            raise DecodeError(rans.UNFILLED)
+    if starts[-1] != section.size:
+        raise DecodeError(rans.UNFILLED)
+    return starts
+
+
+def coded_parts(data: Bytes, bound: int, count: int) -> Iterator[tuple[slice, Signed]]:
+    """`read_coded` block by block, so that memory does not grow with the vector."""
+    starts = block_starts(data, -(-count // CODER_BLOCK))
+    for (start, stop), first in zip(pairwise(starts), range(0, count, CODER_BLOCK), strict=True):
+        part = slice(first, min(first + CODER_BLOCK, count))
+        yield part, read_coded(data[start:stop], bound, part.stop - first)
+
+
+def each_part(parts: Iterable[tuple[slice, Any]], work: Callable[[slice, Any], int]) -> int:
+    """The sum of `work` on all parts.
+
+    It may refuse a part: that is raised when the whole section has been read, so that the error is
+    the one of a section that was read first.
+    """
+    total, refused = 0, None
+    for part, codes in parts:
+        try:
+            total += work(part, codes)
+        except DecodeError as error:
+            refused = refused or error
+    if refused is not None:
+        raise refused
+    return total
+
+
+def packed_parts(data: Bytes, width: int, bound: int, count: int) -> Iterator[tuple[slice, Codes]]:
+    """`unpack` in parts that begin at whole bytes, the last first: it has the unused bits."""
+    for part in reversed(list(pieces(count))):
+        own = data[packed_size(part.start, width) : packed_size(part.stop, width)]
+        yield part, unpack(own, width, bound, part.stop - part.start)
+
+
 def write_rice(numbers: npt.NDArray[np.int64], parameter: int, into: Bytes) -> int:
     """Golomb-Rice codes; returns the size."""
     data = rice.encode(numbers, parameter)
@@ -110,8 +163,7 @@ def read_enumerated(
     data: Bytes, count: int, block: int, format: Format, bound: int
 ) -> tuple[Bits, Signed]:
     """The scales and the codes; `DecodeError` for bytes that encoding does not write."""
-    bits: Any = np.unpackbits(data, bitorder="little")
-    found = enumerative.decode(bits, count, block, format, bound)
+    found = enumerative.decode(data, count, block, format, bound)
     return found.scales.astype(format.bits), found.codes
 
 

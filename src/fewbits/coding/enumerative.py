@@ -33,6 +33,7 @@ CUT = "a stream of dithered codes ends within a field"
 _Codes = npt.NDArray[np.int32]
 Scales = npt.NDArray[np.uint64]
 _Bits = npt.NDArray[np.uint8]  # one bit in each
+_Bytes = npt.NDArray[np.uint8]
 
 
 class ScaleFormat(Protocol):
@@ -81,19 +82,19 @@ def encode(stream: Stream, block: int, scale: ScaleFormat) -> _Bits:
     return np.concatenate(fields)
 
 
-def decode(bits: _Bits, count: int, block: int, scale: ScaleFormat, bound: int) -> Stream:
-    """The stream in `bits`, which may be padded with zeros to whole bytes; refuses all others."""
-    source, codes, scales = _Source(bits), np.zeros(count, np.int32), []
-    at = 0
-    for size in block_sizes(count, block):
-        scales.append(source.number(_scale_bits(scale)))
-        if not _is_bare(scales[-1], scale):
+def decode(data: _Bytes, count: int, block: int, scale: ScaleFormat, bound: int) -> Stream:
+    """The stream in the bits of `data`, padded with zeros to whole bytes; refuses all others."""
+    source, codes = _Source(data), np.zeros(count, np.int32)
+    scales = np.empty(-(-count // block), np.uint64)
+    for number, at in enumerate(range(0, count, block)):
+        pattern = source.number(_scale_bits(scale))
+        scales[number] = pattern
+        if not _is_bare(pattern, scale):
+            size = min(block, count - at)
             codes[at : at + size] = _read_codes(source, size, bound)
-        at += size
-    rest = bits[source.at :]
-    if rest.size >= 8 or rest.any():
+    if source.left >= 8 or source.take(source.left).any():
         raise DecodeError("a stream of dithered codes does not end where its section ends")
-    return Stream(np.array(scales, np.uint64), codes)
+    return Stream(scales, codes)
 
 
 def ideal_bits(codes: _Codes, scale_bits: int = 31) -> float:
@@ -171,26 +172,43 @@ def rank(member: npt.NDArray[np.bool_]) -> int:
 
 
 class _Source:
-    """Reads the bits of a section; refuses to read beyond the end."""
+    """Reads the bits of a section, a field at a time; refuses to read beyond the end."""
 
-    def __init__(self, bits: _Bits) -> None:
-        self.bits, self.at = bits, 0
+    def __init__(self, data: _Bytes) -> None:
+        self.data, self.at = data, 0
+
+    @property
+    def left(self) -> int:
+        return 8 * self.data.size - self.at
+
+    def peek(self, count: int) -> _Bits:
+        """The next `count` bits, or all that are left."""
+        first, skipped = divmod(self.at, 8)
+        own = self.data[first : -(-(self.at + count) // 8)]
+        return np.unpackbits(own, bitorder="little")[skipped : skipped + count]
 
     def take(self, count: int) -> _Bits:
-        if self.bits.size - self.at < count:
+        if self.left < count:
             raise DecodeError(CUT)
+        bits = self.peek(count)
         self.at += count
-        return self.bits[self.at - count : self.at]
+        return bits
 
     def number(self, width: int) -> int:
         return int.from_bytes(np.packbits(self.take(width), bitorder="little").tobytes(), "little")
 
     def unary(self, count: int, bound: int) -> npt.NDArray[np.int64]:
-        """`count` numbers from 1 to `bound` - 1."""
-        window = self.bits[self.at : self.at + count * (bound - 1)]
-        ends = np.flatnonzero(window == 0)[:count]
-        if ends.size < count:
-            raise DecodeError(CUT if window.size < count * (bound - 1) else _TOO_LARGE)
+        """`count` numbers from 1 to `bound` - 1; looks at few more bits than they have."""
+        most = count * (bound - 1)
+        ends, length = np.empty(0, np.int64), min(2 * count + _LOOK, most)
+        while ends.size < count:
+            window = self.peek(length)
+            ends = np.flatnonzero(window == 0)[:count]
+            if ends.size < count and window.size < length:
+                raise DecodeError(CUT)
+            if ends.size < count and length == most:
+                raise DecodeError(_TOO_LARGE)
+            length = min(2 * length, most)
         numbers = np.diff(ends, prepend=-1)
         if numbers.size and int(numbers.max()) >= bound:
             raise DecodeError(_TOO_LARGE)
@@ -198,6 +216,7 @@ class _Source:
         return numbers
 
 
+_LOOK = 64  # bits
 _TOO_LARGE = "a code is not below its bound"
 
 

@@ -13,6 +13,7 @@ from fewbits.errors import DecodeError
 _Numbers = npt.NDArray[np.int64]
 _Bytes = npt.NDArray[np.uint8]
 
+_PART = 1 << 16  # numbers that are widened at a time
 RICE_CUT = "a section of Rice codes ends before its numbers do"
 LEFT = "bits are left over at the end of a section of Rice codes"
 RICE_LARGE = "a Rice code is not below its bound"
@@ -44,9 +45,13 @@ def decode(data: _Bytes, parameter: int, bound: int, count: int) -> _Numbers:
     end = int(ends[-1]) + 1 if count else 0
     if unary.size - end >= 8 or unary[end:].any():
         raise DecodeError(LEFT)
-    numbers: _Numbers = np.diff(ends, prepend=-1) - 1 << parameter
-    for place in range(parameter):
-        numbers += low[:, place].astype(np.int64) << place
+    numbers: _Numbers = np.diff(ends, prepend=-1)
+    numbers -= 1
+    numbers <<= parameter
+    for start in range(0, count, _PART):
+        part = slice(start, start + _PART)
+        for place in range(parameter):
+            numbers[part] += low[part, place].astype(np.int64) << place
     if count and int(numbers.max()) >= bound:
         raise DecodeError(RICE_LARGE)
     return numbers

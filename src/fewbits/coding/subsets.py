@@ -30,6 +30,7 @@ _ONE = 1 << 62  # the number 1 in powers of theta
 _TOP = 1 << 64
 _LEAST = 1 << 56  # below it a range is multiplied by 256
 _PRECISION = 16
+_PART = 1 << 16  # places that NumPy widens at a time
 _BAD_PLACES = "a section of places is not one that an encoder writes"
 
 
@@ -111,8 +112,15 @@ def decode(data: bytes, d: int, k: int) -> _Places:
 
 def others(places: _Places, d: int) -> _Places:
     mask = np.ones(d, bool)
-    mask[places] = False
-    return np.flatnonzero(mask).astype(np.uint32)
+    found = np.empty(d - places.size, np.uint32)
+    for start in range(0, places.size, _PART):
+        mask[places[start : start + _PART]] = False
+    at = 0
+    for start in range(0, d, _PART):
+        own = np.flatnonzero(mask[start : start + _PART])
+        found[at : at + own.size] = own + start
+        at += own.size
+    return found
 
 
 class _Writer:

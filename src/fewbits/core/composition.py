@@ -74,5 +74,8 @@ class Composed(Operator):
     def _sizes(self, d: int) -> list[int]:
         counts = [d]
         for stage in self.before:
-            counts.append(stage.reduced(counts[-1]))
+            handed = stage.reduced(counts[-1])
+            if handed > counts[-1]:
+                raise SpecError(f"{stage} hands on {handed} of {counts[-1]} values")
+            counts.append(handed)
         return counts

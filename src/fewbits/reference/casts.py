@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fewbits.reference.blocks import pieces
 from fewbits.reference.formats import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, Bits, Format
 
 
@@ -66,7 +67,8 @@ def _rounded(values: npt.NDArray[np.float64], target: Format) -> npt.NDArray[np.
 
 
 def count_nonfinite(bits: Bits, format: Format) -> int:
-    return int(np.count_nonzero((bits & bits.dtype.type(format.infinity)) == format.infinity))
+    top = bits.dtype.type(format.infinity)
+    return sum(int(np.count_nonzero((bits[part] & top) == top)) for part in pieces(bits.size))
 
 
 def count_above(bits: Bits, format: Format, limit: float) -> int:

@@ -322,13 +322,35 @@ def read_codes(codes: npt.NDArray[Any], how: Levels) -> Read:
     return Read(np.where(nonfinite, 0, levels), negative, nonfinite)
 
 
-def decode(codes: npt.NDArray[Any], scales: Bits, how: Levels, format: Format, out: Bits) -> int:
-    """The values of codes; returns how many are not finite."""
+def values_of_codes(scales: Bits, how: Levels, format: Format) -> Bits | None:
+    """The value that each code stands for, NaN last; None if that depends on the block."""
+    if scales.size != 1:
+        return None
+    every = np.arange(2 * how.levels + 2) - (how.levels if how.coded else 0)
+    return _signed(np.repeat(scales, every.size), read_codes(every, how), how, format)
+
+
+def decode(
+    codes: npt.NDArray[Any],
+    scales: Bits,
+    how: Levels,
+    format: Format,
+    out: Bits,
+    first: int = 0,
+    table: Bits | None = None,
+) -> int:
+    """The values of codes from value `first` on; returns how many are not finite.
+
+    `table` are the values of all codes, where there is one scale.
+    """
     if scales.size == 1:
-        return _decode_block(codes, scales, how, format, out)
+        if table is None:
+            table = values_of_codes(scales, how, format)
+            assert table is not None
+        return _decode_block(codes, scales, how, table, out)
     cut, nonfinite = Blocks.of(out.size, how.block), 0
     for part in pieces(out.size):
-        own = cut.spread(scales, part)
+        own = cut.spread(scales, slice(first + part.start, first + part.stop))
         read = read_codes(codes[part], how)
         if ((own == 0) & (read.levels > 0)).any():
             raise DecodeError(LEVEL_WITHOUT_SCALE)
@@ -337,20 +359,17 @@ def decode(codes: npt.NDArray[Any], scales: Bits, how: Levels, format: Format, o
     return nonfinite
 
 
-def _decode_block(
-    codes: npt.NDArray[Any], scale: Bits, how: Levels, format: Format, out: Bits
-) -> int:
+def _decode_block(codes: npt.NDArray[Any], scale: Bits, how: Levels, table: Bits, out: Bits) -> int:
     """All values by one table of what each code stands for."""
     offset = how.levels if how.coded else 0
-    every = np.arange(2 * how.levels + 2) - offset  # NaN is the last
-    if codes.size and codes.min() < every[0]:
+    nan = table.size - 1 - offset
+    if codes.size and codes.min() < -offset:
         raise DecodeError(SIGN_ON_NAN)
-    if not scale[0] and not ((codes == 0) | (codes == every[-1])).all():
+    if not scale[0] and not ((codes == 0) | (codes == nan)).all():
         raise DecodeError(LEVEL_WITHOUT_SCALE)
-    table = _signed(np.repeat(scale, every.size), read_codes(every, how), how, format)
     for part in pieces(out.size):
         out[part] = table[codes[part] + offset]
-    return int(np.count_nonzero(codes == every[-1]))
+    return int(np.count_nonzero(codes == nan))
 
 
 def _signed(scale: Bits, read: Read, how: Levels, format: Format) -> Bits:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from fewbits.reference import casts
 from fewbits.reference.blocks import LANES, SUMMATION_BLOCK, SUMMATION_PIECE, Blocks
+from fewbits.reference.blocks import pieces as parts_of
 from fewbits.reference.casts import to_float64
 from fewbits.reference.formats import FLOAT32, FLOAT64, Bits, Format
 from fewbits.rng import Rng
@@ -211,19 +212,22 @@ def dequantise(
     out: Bits,
     rng: Rng | None = None,
     tools: Tools = PLAIN_TOOLS,
+    first: int = 0,
 ) -> None:
-    """Codes times their block's scale, rounded once to the format; `rng` names a dither."""
+    """Codes times their block's scale, rounded once to the format; `rng` names a dither.
 
-    def work(piece: Piece) -> None:
-        q = codes[piece.values].astype(np.float64)
+    Codes and `out` may be those of a part of the vector, from value `first` on.
+    """
+    for part in parts_of(out.size):
+        place = slice(first + part.start, first + part.stop)
+        q = codes[part].astype(np.float64)
         if rng is not None:
-            q -= _uniform(rng, piece.values) - 0.5
-        y = q.reshape(-1, piece.width or q.size) * scales[piece.blocks, None]
-        _narrow(y.reshape(-1), format, out[piece.values], tools)
-        if np.isnan(scales[piece.blocks]).any():  # the one NaN, whatever the processor made of it
-            out[piece.values][np.isnan(y.reshape(-1))] = format.quiet_nan
-
-    _each(blocks, work, tools)
+            q -= _uniform(rng, place) - 0.5
+        with np.errstate(all="ignore"):  # what is not finite is welcome
+            q *= scales if blocks.number == 1 else blocks.spread(scales, place)
+            unset = np.isnan(q)
+            _narrow(q, format, out[part], tools)
+        out[part][unset] = format.quiet_nan  # the one NaN, whatever the processor made of it
 
 
 def _narrow(y: Numbers, format: Format, out: Bits, tools: Tools) -> None:

@@ -133,7 +133,16 @@ def checked(
 
 def nonzero_blocks(codes: Codes, blocks: Blocks) -> npt.NDArray[np.bool_]:
     """Which blocks have a code that is not 0."""
-    if not blocks.count:
-        return np.zeros(0, np.bool_)
-    starts = np.arange(0, blocks.count, blocks.size)
-    return np.asarray(np.logical_or.reduceat(codes, starts), np.bool_)
+    some = np.zeros(blocks.number, np.bool_)
+    mark_nonzero(some, codes, blocks)
+    return some
+
+
+def mark_nonzero(some: npt.NDArray[np.bool_], codes: Codes, blocks: Blocks, first: int = 0) -> None:
+    """Mark the blocks that have a code that is not 0 among the codes from value `first` on."""
+    if not codes.size:
+        return
+    start, stop = first // blocks.size, -(-(first + codes.size) // blocks.size)
+    cuts = np.maximum(np.arange(start, stop) * blocks.size - first, 0)
+    # Threads share a block at the ends of their parts: nobody may write what another one marked.
+    some[start:stop][np.logical_or.reduceat(codes, cuts)] = True

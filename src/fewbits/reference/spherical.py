@@ -70,10 +70,9 @@ def plain_search(
     return directions.first_in_cap(rng, group, values, need, limit)
 
 
-def runs(how: Sphere, d: int) -> list[Run]:
-    """All blocks in order; a last short block has directions of its own."""
+def runs(how: Sphere, d: int, most: int = _GROUPS * directions.GROUP) -> list[Run]:
+    """All blocks in order, at most so many together; a last short one has its own directions."""
     full, rest = divmod(d, how.block)
-    most = _GROUPS * directions.GROUP
     found = [
         Run(first * how.block, first // directions.GROUP, min(most, full - first), how.block)
         for first in range(0, full, most)
@@ -190,7 +189,8 @@ def decoded(
     level = np.maximum(radii - 1, 0)
     exponents = (level >> bits) + least_exponent(format)
     factors = 1 + (level & ((1 << bits) - 1)) / 2**bits
-    groups = run.group + np.arange(run.blocks) // directions.GROUP
+    place = run.start // run.size % directions.GROUP if run.size == how.block else 0
+    groups = run.group + (place + np.arange(run.blocks)) // directions.GROUP
     escaped = indices == how.limit
     vectors = directions.drawn(stream, groups, np.where(escaped, 0, indices), run.size)
     rho = how.rho if run.size == how.block else how.last_rho

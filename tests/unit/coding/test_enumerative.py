@@ -70,7 +70,9 @@ def test_streams_come_back(format, block: int) -> None:
         own = Stream(np.array(scales, np.uint64), codes)
         bits = enumerative.encode(own, block, format)
         padded = np.concatenate([bits, np.zeros(-bits.size % 8, np.uint8)])
-        again = enumerative.decode(padded, count, block, format, 100)
+        again = enumerative.decode(
+            np.packbits(padded, bitorder="little"), count, block, format, 100
+        )
         assert np.array_equal(again.codes, codes)
         assert np.array_equal(again.scales, own.scales)
 
@@ -119,7 +121,7 @@ def bits_of(numbers: list[tuple[int, int]]) -> np.ndarray:
 )
 def test_other_bits_are_refused(numbers: list[tuple[int, int]], count: int, words: str) -> None:
     with pytest.raises(DecodeError, match=words):
-        enumerative.decode(bits_of(numbers), count, 4, FLOAT32, 4)
+        enumerative.decode(np.packbits(bits_of(numbers), bitorder="little"), count, 4, FLOAT32, 4)
 
 
 def test_any_bits_decode_or_are_refused() -> None:
@@ -128,7 +130,7 @@ def test_any_bits_decode_or_are_refused() -> None:
     for _ in range(3000):
         bits = (source.random(8 * source.integers(4, 12)) < source.random()).astype(np.uint8)
         try:
-            own = enumerative.decode(bits, 5, 3, FLOAT32, 6)
+            own = enumerative.decode(np.packbits(bits, bitorder="little"), 5, 3, FLOAT32, 6)
         except DecodeError:
             continue
         accepted += 1

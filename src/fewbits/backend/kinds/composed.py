@@ -42,7 +42,7 @@ def encode(row: Row, run: RunRow) -> Written:
 def decode(row: Row, run: RunRow) -> Tally:
     """Decode, then join by every stage."""
     out = row.values.array(row.format.bits)
-    handed, last = _handed(row, out.size, run)
+    handed, last = _handed(row, out.size, run, out)
     tally = stages.join(row.kernel.before[0], _side(row, 0), handed, row.format, out)
     return tally._replace(escaped=last.escaped)
 
@@ -59,17 +59,24 @@ def _inner(row: Row, bits: Bits, at: int, key: bytes) -> Row:
     return Row(kernel, row.format, Buffer.of(bits), row.sections[at:], key, row.threads)
 
 
-def _handed(row: Row, count: int, run: RunRow) -> tuple[Bits, Tally]:
-    """The vector that the first stage handed on, and the operator's tally."""
+def _handed(row: Row, count: int, run: RunRow, spare: Bits | None = None) -> tuple[Bits, Tally]:
+    """The vector that the first stage handed on, and the operator's tally.
+
+    Vectors are made in a new buffer and in `spare`, which has room for all, by turns: the first
+    stage's is in the new one.
+    """
     before = row.kernel.before
     counts = [count]
     for stage in before:
         counts.append(stages.reduced(stage, counts[-1]))
-    bits = np.empty(counts[-1], row.format.bits)
+    if spare is None:
+        spare = np.empty(max(counts[2:], default=0), row.format.bits)
+    rooms = spare, np.empty(counts[1], row.format.bits)
+    bits = rooms[len(before) % 2][: counts[-1]]
     at = sum(stages.sections(stage) for stage in before)
     last, _ = run("decode", _inner(row, bits, at, row.key))
     for number in reversed(range(1, len(before))):
-        joined = np.empty(counts[number], row.format.bits)
+        joined = rooms[number % 2][: counts[number]]
         stages.join(before[number], _side(row, number), bits, row.format, joined)
         bits = joined
     return bits, last

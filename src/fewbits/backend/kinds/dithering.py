@@ -6,6 +6,7 @@ whole.
 """
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy.typing as npt
 
 from fewbits.backend import coders, functions, library, parallel
 from fewbits.backend.kernel import Kernel, Kind, Row, Written
-from fewbits.backend.kinds.plain import block_starts, joined
+from fewbits.backend.kinds.plain import joined
 from fewbits.backend.library import Bytes
 from fewbits.backend.streams import FastRng
 from fewbits.coding import rans
@@ -69,11 +70,17 @@ def decode(row: Row) -> Tally:
     data = row.sections[1].array()
     if _reads_natively(how, format):
         return undither(data, scales, out, how, threads=row.threads)
+    parts: Iterator[tuple[slice, npt.NDArray[Any]]]
     if how.coded:
-        codes: npt.NDArray[Any] = coders.read_coded(data, how.levels + 2, out.size)
+        parts = coders.coded_parts(data, how.levels + 2, out.size)
     else:
-        codes = coders.unpack(data, _width(how), 2 * how.levels + 2, out.size)
-    return Tally(0, dithering.decode(codes, scales, how, format, out))
+        parts = coders.packed_parts(data, _width(how), 2 * how.levels + 2, out.size)
+    table = dithering.values_of_codes(scales, how, format)
+
+    def work(part: slice, codes: npt.NDArray[Any]) -> int:
+        return dithering.decode(codes, scales, how, format, out[part], part.start, table)
+
+    return Tally(0, coders.each_part(parts, work))
 
 
 def accumulate(row: Row, totals: npt.NDArray[Any]) -> Tally | None:
@@ -198,7 +205,7 @@ def undither(
     """The reverse for at most `MOST_UNDITHERED` levels: to float32 bits, or added to totals."""
     own = values.view(np.uint32)
     apart = how.coded and parallel.shares(own.size, threads) > 1
-    starts = block_starts(section, -(-own.size // CODER_BLOCK)) if apart else []
+    starts = coders.block_starts(section, -(-own.size // CODER_BLOCK)) if apart else []
 
     def work(piece: slice) -> tuple[int, int]:
         size, given = _blocks(scales, how.block, piece)

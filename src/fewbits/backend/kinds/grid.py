@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from fewbits.backend import coders, functions, library, parallel
 from fewbits.backend.kernel import Row, Written
-from fewbits.backend.kinds.plain import block_starts, cast, joined
+from fewbits.backend.kinds.plain import cast, joined
 from fewbits.backend.library import Bytes
 from fewbits.backend.streams import FastRng
 from fewbits.coding import rans
@@ -79,19 +79,39 @@ def decode(row: Row) -> Tally:
     if how.enumerated:
         block = _widest(how, out.size)
         scales, codes = coders.read_enumerated(sections[0], out.size, block, scale, how.bound)
+        some = grid_scales.nonzero_blocks(codes, blocks)
+        grid.dequantise(codes, to_float64(scales, scale), blocks, format, out, None, tools(1))
     else:
         scales = coders.read_floats(sections[0], scale)
-        dither = coders.read_key(sections[2]) if how.rounding == SUBTRACTIVE else None
+        dither = FastRng(sections[2].tobytes()) if how.rounding == SUBTRACTIVE else None
         if suits(format, blocks):
             some = native_decode(sections[1], blocks, scales, out, how, dither, row.threads)
-            nan = grid_scales.checked(scales, some, how, scale)
-            return Tally(nonfinite=int(blocks.sizes[nan].sum()))
-        codes = coders.read_coded(sections[1], how.bound, out.size)
-    nan = grid_scales.checked(scales, grid_scales.nonzero_blocks(codes, blocks), how, scale)
-    again = FastRng(sections[2].tobytes()) if how.rounding == SUBTRACTIVE else None
-    numbers = to_float64(scales, scale)
-    grid.dequantise(codes, numbers, blocks, format, out, again, tools(row.threads))
-    return Tally(nonfinite=int(blocks.sizes[nan].sum()))
+        else:
+            some = _decode_parts(row, how, blocks, to_float64(scales, scale), dither)
+    nan = grid_scales.checked(scales, some, how, scale)
+    return Tally(nonfinite=int(blocks.sizes[nan].sum()) if nan.any() else 0)
+
+
+def _decode_parts(
+    row: Row, how: Grid, blocks: Blocks, scales: Numbers, dither: Rng | None
+) -> npt.NDArray[np.bool_]:
+    """`native_decode` of any vector by the reference, one block of the coder after another."""
+    out, section = row.values.array(row.format.bits), row.sections[1].array()
+    starts = coders.block_starts(section, -(-out.size // CODER_BLOCK))
+    some = np.zeros(blocks.number, np.bool_)
+    workers = min(parallel.shares(out.size, row.threads), max(len(starts) - 1, 1))
+
+    def work(worker: int) -> None:
+        for number in range(worker, len(starts) - 1, workers):
+            first = number * CODER_BLOCK
+            own = out[first : first + CODER_BLOCK]
+            data = section[starts[number] : starts[number + 1]]
+            codes = coders.read_coded(data, how.bound, own.size)
+            grid_scales.mark_nonzero(some, codes, blocks, first)
+            grid.dequantise(codes, scales, blocks, row.format, own, dither, tools(1), first)
+
+    parallel.each(work, workers)
+    return some
 
 
 def _widest(how: Grid, count: int) -> int:
@@ -191,7 +211,7 @@ def native_decode(
     values, each = out.view(np.uint32), _by_run(scales.view(np.uint32), blocks)
     run = _run(blocks)
     rounding, key = (NEAREST, bytes(16)) if dither is None else (SUBTRACTIVE, dither.key)
-    starts = block_starts(section, -(-blocks.count // CODER_BLOCK))
+    starts = coders.block_starts(section, -(-blocks.count // CODER_BLOCK))
 
     def work(piece: slice) -> npt.NDArray[np.bool_]:
         first, last = piece.start // CODER_BLOCK, -(-piece.stop // CODER_BLOCK)
@@ -201,7 +221,7 @@ def native_decode(
         return functions.steps_decode(part, task, own, values[piece])
 
     some = np.concatenate(parallel.run(work, blocks.count, threads))
-    return _by_block(some.astype(np.float64), blocks) > 0
+    return some if _run(blocks) == blocks.size else _by_block(some.astype(np.float64), blocks) > 0
 
 
 def _task(
@@ -217,11 +237,15 @@ def _run(blocks: Blocks) -> int:
 
 def _by_run(scales: npt.NDArray[np.uint32], blocks: Blocks) -> npt.NDArray[np.uint32]:
     """The scale of each run."""
+    if _run(blocks) == blocks.size:
+        return scales
     return scales[np.arange(0, blocks.count, _run(blocks)) // blocks.size]
 
 
 def _by_block(found: Numbers, blocks: Blocks) -> Numbers:
     """The runs of each block added in order."""
+    if _run(blocks) == blocks.size:
+        return found
     totals = np.zeros(blocks.number)
     np.add.at(totals, np.arange(found.size) * _run(blocks) // blocks.size, found)
     return totals

@@ -6,12 +6,14 @@ A row is cut into one for each thread, at multiples of a slice.
 import numpy as np
 
 from fewbits.backend import library, native_rows, parallel
+from fewbits.backend.coders import block_starts
 from fewbits.backend.kernel import CODED, NO_KEY, Kind, Row, RowDirection, Written
 from fewbits.backend.native_rows import NativeRow
 from fewbits.coding import rans
 from fewbits.coding.bitpack import packed_size
 from fewbits.coding.rans import CODER_BLOCK
 from fewbits.errors import DecodeError
+from fewbits.reference.blocks import pieces
 from fewbits.reference.formats import BY_CODE, Bits, Format
 from fewbits.reference.tally import Tally, total
 
@@ -89,11 +91,17 @@ def check_cast(row: Row, tally: Tally) -> None:
     target = BY_CODE[row.kernel.option]
     if target == row.format or not (tally.nonfinite or not row.format.holds(target)):
         return
-    sent = row.sections[0].array(target.bits)
-    again = np.empty_like(sent)
-    cast(row.values.array(row.format.bits), row.format, target, again)
-    if not np.array_equal(again, sent):
+    values, sent = row.values.array(row.format.bits), row.sections[0].array(target.bits)
+    if not all(
+        _is_written(values[part], row.format, sent[part], target) for part in pieces(values.size)
+    ):
         raise DecodeError(f"section 'values' holds a value that {target.name} cannot have written")
+
+
+def _is_written(values: Bits, format: Format, sent: Bits, target: Format) -> bool:
+    again = np.empty(sent.size, target.bits)
+    cast(values, format, target, again)
+    return np.array_equal(again, sent)
 
 
 # ---- natural compression with coded exponents ----
@@ -154,19 +162,3 @@ def _coded_read(direction: RowDirection, row: Row) -> Written:
         return Tally(saturated, nonfinite)
 
     return Written(total(parallel.each(work, len(slices))), (section.size,))
-
-
-def block_starts(section: library.Bytes, blocks: int) -> list[int]:
-    """Where each block of a coded section begins, and where the last one ends.
-
-    Judged first and as a whole, so that an error does not depend on the number of threads.
-    """
-    starts = [0]
-    for _ in range(blocks):
-        at = starts[-1] + rans.LENGTH_SIZE
-        starts.append(at + int.from_bytes(section[starts[-1] : at].tobytes(), "little"))
-        if at > section.size or starts[-1] > section.size:
-            raise DecodeError(rans.UNFILLED)
-    if starts[-1] != section.size:
-        raise DecodeError(rans.UNFILLED)
-    return starts

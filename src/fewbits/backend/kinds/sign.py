@@ -6,8 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fewbits.backend import library, native_rows, parallel
+from fewbits.backend.coders import block_starts
 from fewbits.backend.kernel import NO_KEY, Kernel, Kind, Row, RowDirection, Written
-from fewbits.backend.kinds.plain import block_starts, joined
+from fewbits.backend.kinds.plain import joined
 from fewbits.backend.native_rows import NativeRow, run_whole
 from fewbits.coding import rans
 from fewbits.coding.rans import CODER_BLOCK

@@ -3,14 +3,16 @@
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 
 from fewbits.backend import coders, functions, parallel
+from fewbits.backend.coders import Codes
 from fewbits.backend.kernel import Row, Written
 from fewbits.backend.kinds.plain import cast
-from fewbits.backend.library import Bytes
 from fewbits.coding import rice
 from fewbits.errors import DecodeError
 from fewbits.reference import casts, directions, spherical
+from fewbits.reference.blocks import SUMMATION_PIECE
 from fewbits.reference.directions import Float64s, Integers
 from fewbits.reference.formats import FLOAT64, Bits, Format
 from fewbits.reference.spherical import Sphere, SphericalCodes, runs
@@ -59,37 +61,41 @@ def decode(row: Row) -> Tally:
     format, out = row.format, row.values.array(row.format.bits)
     blocks = -(-out.size // how.block)
     radii, indices, escaped, codes, stream = _read(row, how, blocks, out.size)
-    nan, found = radii == how.nan_code, runs(how, out.size)
+    most = max(1, SUMMATION_PIECE // how.block)
+    nan, found = radii == how.nan_code, runs(how, out.size, most)
     live = (radii > 0) & ~nan
     starts = np.cumsum([0, *(run.blocks for run in found)])
 
     def work(number: int) -> None:
         run, own = found[number], slice(starts[number], starts[number + 1])
-        grid = codes[run.elements].reshape(-1, run.size)
+        grid = codes[run.elements].reshape(-1, run.size).astype(np.int32)
         if ((grid != 0) != escaped[own, None]).any():
             raise DecodeError("values of an escaped block are missing, or others are there")
-        y = spherical.decoded(how, run, radii[own], indices[own], grid, stream, format)
+        wide, places = radii[own].astype(np.int64), indices[own].astype(np.int64)
+        y = spherical.decoded(how, run, wide, places, grid, stream, format)
         y[~live[own]] = 0.0
         y[nan[own]] = np.nan
         cast(y.reshape(-1).view(np.uint64), FLOAT64, format, out[run.elements])
 
     workers = max(1, min(row.threads, len(found)))
     parallel.each(lambda worker: _all(work, range(worker, len(found), workers)), workers)
-    sizes = np.minimum(how.block, out.size - how.block * np.arange(blocks))
-    return Tally(nonfinite=int(sizes[nan].sum()), escaped=int(np.count_nonzero(escaped)))
+    nonfinite = how.block * int(np.count_nonzero(nan))
+    if blocks and nan[-1]:  # which may be shorter
+        nonfinite -= how.block * blocks - out.size
+    return Tally(nonfinite=nonfinite, escaped=int(np.count_nonzero(escaped)))
 
 
 def _read(
     row: Row, how: Sphere, blocks: int, count: int
-) -> tuple[Integers, Integers, Bytes, coders.Signed, Rng]:
+) -> tuple[Codes, coders.Signed, npt.NDArray[np.bool_], Codes, Rng]:
     """Radii, indices, which blocks escaped, codes of escaped values, and the stream."""
     sections = [section.array() for section in row.sections]
-    radii = coders.read_coded(sections[0], how.nan_code + 1, blocks, signed=False).astype(np.int64)
+    radii, _ = coders.coded_decode(sections[0], how.nan_code + 1, blocks, signed=False)
     live = (radii > 0) & (radii != how.nan_code)
-    indices = np.zeros(blocks, np.int64)
+    indices = np.zeros(blocks, np.int32)
     numbers = rice.decode(sections[1], how.parameter, how.limit + 1, int(live.sum()))
     indices[live] = numbers
-    codes = coders.read_coded(sections[2], how.steps + 2, count, signed=False)
+    codes, _ = coders.coded_decode(sections[2], how.steps + 2, count, signed=False)
     stream = Rng(sections[3].tobytes() or bytes(16))
     return radii, indices, indices == how.limit, codes, stream
 

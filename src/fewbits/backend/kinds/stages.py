@@ -11,6 +11,7 @@ from fewbits.backend.kinds import python
 from fewbits.backend.kinds.plain import cast
 from fewbits.backend.library import Bytes
 from fewbits.reference import casts, selection
+from fewbits.reference.blocks import pieces
 from fewbits.reference.formats import FLOAT64, Bits, Format
 from fewbits.reference.rotation import COMMON
 from fewbits.reference.selection import Places
@@ -67,9 +68,13 @@ def join(stage: Kernel, parts: SideParts, handed: Bits, format: Format, out: Bit
     if stage.kind is Kind.HADAMARD:
         rng = coders.read_key(parts[0]) if stage.option == PRIVATE else COMMON
         return rotate(handed, format, int(stage.numbers[0]), rng, out, inverse=True)
-    chosen = _places(stage, parts, out.size, handed.size)
-    out[:] = 0
-    out[chosen] = handed
+    if out.size == handed.size:  # all of them: no place needs to be known
+        out[:] = handed
+    else:
+        chosen = _places(stage, parts, out.size, handed.size)
+        out[:] = 0
+        for part in pieces(handed.size):
+            out[chosen[part]] = handed[part]
     return Tally(0, casts.count_nonfinite(handed, format))
 
 
