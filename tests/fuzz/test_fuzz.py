@@ -1,8 +1,10 @@
 """Mutated frames through `decompress`: it returns a vector or raises `DecodeError`, nothing else.
 
-Two families. Raw mutations change the bytes of good frames, so the checksum meets nearly all of
-them. Drafts are headers with arbitrary fields around arbitrary sections, sealed with a right
-checksum, so that every check behind it is reached. What is accepted must be canonical: compressing
+Two families, both of frames of every registered operator, stage, coder and dtype. Raw mutations
+change the bytes, so the checksum meets nearly all of them. Drafts change fields: headers with
+arbitrary values around arbitrary sections, parameters at the ends of their types among them,
+sealed with a right checksum, so that every check behind it is reached. No error may be left to the
+net below all checks. What is accepted must be canonical: compressing
 the result gives the same bytes.
 
 The gate runs a few thousand of each; `python tests/fuzz/test_fuzz.py --mutations N` runs more.
@@ -10,6 +12,7 @@ The gate runs a few thousand of each; `python tests/fuzz/test_fuzz.py --mutation
 
 import argparse
 import contextlib
+import math
 import random
 import re
 import struct
@@ -19,6 +22,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import ml_dtypes
@@ -27,8 +31,11 @@ import pytest
 
 import fewbits
 import native_tables as native
-from fewbits import DecodeError, FrameInfo
+from cases import seen_by_a_check
+from fewbits import DecodeError, FrameInfo, SpecError, registry
 from fewbits.backend import library as _native
+from fewbits.core import parameters
+from fewbits.wire import frame as wire
 
 HERE = Path(__file__).parent
 CORPUS = sorted((HERE / "corpus" / "frame").glob("*.bin"))
@@ -36,17 +43,31 @@ GOLDEN = sorted((HERE.parent / "golden" / "good").rglob("*.bin"))
 LIMIT = 4096  # elements
 IN_GATE = 3000  # mutations a family
 
-SPECS = ("identity", "float16", "bfloat16", "natural", "natural:rounding=nearest")
+# Every registered operator and stage with each of its choices, and what choices alone do not show.
+SPECS = (
+    *registry.all_example_specs(41),
+    "sparse-dithering:coder=paper,block=16", "sparse-dithering:block=7,rounding=subtractive",
+    "natural-dithering:levels=5,block=8,coder=rans", "standard-dithering:levels=1000,p=2",
+    "sign:block=8", "spherical:block=3,alpha=0.7", "hadamard:block=8|sign",
+    "top-k:fraction=0.7|rand-k:fraction=0.5|sparse-dithering", "rand-k:fraction=1|spherical",
+    "hadamard|hadamard:signs=private|top-k|rand-k|top-k:fraction=1|hadamard:block=2|rand-k|sign",
+)  # fmt: skip
 CANONICAL = ("identity", "float16", "bfloat16", "natural")  # one frame for each vector
 DTYPES = {1: "float32", 2: "float64", 3: "float16", 4: ml_dtypes.bfloat16}
-ITEM = {1: 4, 2: 8, 3: 2, 4: 2}
-EXPONENT = {1: 8, 2: 11, 3: 5, 4: 8}
+# Floats at the ends of binary64, of parameters' ranges, and those that the wire forbids.
+EXTREME = (5e-324, 1e-323, 2.2e-308, 1e-300, 1e-160, 1e-30, 1e-9, 0.01, 0.1, 0.5, 0.99, 1.0, 1.5,
+           2.0, 1e10, 1e154, 1e300, 1.7e308, 0.0, -0.0, -5e-324, -1.0, -1.7e308,
+           float("nan"), float("inf"), float("-inf"))  # fmt: skip
+ENDS = (5e-324, 1.7e308, -0.0)
+INTEGERS = (0, 1, 2, 3, 7, 8, 16, 64, 127, 128, 1024, 4096, 32767, 65535, 65536, 2**31, 2**32,
+            2**62, 2**63 - 1, -1, -7, -(2**63))  # fmt: skip
 NOTABLE = (0, 1, 2, 7, 8, 31, 32, 33, 127, 128, 255, 256, 4096, 65535, 65536, 2**31, 2**32 - 1,
            2**32, 2**62, 2**63, 2**64 - 1)  # fmt: skip
 
 
-def good_frames() -> list[bytes]:
-    """A frame of every operator and dtype at several shapes, then the golden ones."""
+@cache
+def good_frames() -> tuple[bytes, ...]:
+    """A frame of every spec and dtype at several shapes, then the golden ones."""
     source = np.random.default_rng(5)
     frames = []
     for spec in SPECS:
@@ -55,9 +76,10 @@ def good_frames() -> list[bytes]:
                 x = source.standard_normal(shape).astype(dtype)
                 if x.size > 100:
                     x[0, :3] = np.nan, np.inf, 0.0
-                frames.append(fewbits.compress(x, spec, seed=3, nonfinite="carry"))
+                with contextlib.suppress(SpecError):  # too fine for the dtype
+                    frames.append(fewbits.compress(x, spec, seed=3, nonfinite="carry"))
     small = (path.read_bytes() for path in GOLDEN if path.stat().st_size <= 4096)
-    return [bytes(frame) for frame in (*frames, *small)]
+    return tuple(bytes(frame) for frame in (*frames, *small))
 
 
 def sealed(body: bytes) -> bytes:
@@ -67,37 +89,37 @@ def sealed(body: bytes) -> bytes:
 # ---- raw mutations ----
 
 
-def _flip(data: bytearray, rng: random.Random, frames: list[bytes]) -> None:
+def _flip(data: bytearray, rng: random.Random, frames: tuple[bytes, ...]) -> None:
     data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
 
 
-def _overwrite(data: bytearray, rng: random.Random, frames: list[bytes]) -> None:
+def _overwrite(data: bytearray, rng: random.Random, frames: tuple[bytes, ...]) -> None:
     width = rng.choice((1, 2, 4, 8))
     at = rng.randrange(len(data))
     value = (rng.choice(NOTABLE) % 2 ** (8 * width)).to_bytes(width, "little")
     data[at : at + width] = value[: len(data) - at]
 
 
-def _remove(data: bytearray, rng: random.Random, frames: list[bytes]) -> None:
+def _remove(data: bytearray, rng: random.Random, frames: tuple[bytes, ...]) -> None:
     at = rng.randrange(len(data))
     del data[at : at + rng.choice((1, 1, 2, 4, 16))]
 
 
-def _repeat(data: bytearray, rng: random.Random, frames: list[bytes]) -> None:
+def _repeat(data: bytearray, rng: random.Random, frames: tuple[bytes, ...]) -> None:
     at, size = rng.randrange(len(data)), rng.choice((1, 2, 4, 16))
     data[at:at] = data[at : at + size]
 
 
-def _insert(data: bytearray, rng: random.Random, frames: list[bytes]) -> None:
+def _insert(data: bytearray, rng: random.Random, frames: tuple[bytes, ...]) -> None:
     at = rng.randrange(len(data) + 1)
     data[at:at] = rng.randbytes(rng.choice((1, 1, 2, 8)))
 
 
-def _cut(data: bytearray, rng: random.Random, frames: list[bytes]) -> None:
+def _cut(data: bytearray, rng: random.Random, frames: tuple[bytes, ...]) -> None:
     del data[rng.randrange(len(data)) :]
 
 
-def _splice(data: bytearray, rng: random.Random, frames: list[bytes]) -> None:
+def _splice(data: bytearray, rng: random.Random, frames: tuple[bytes, ...]) -> None:
     other = rng.choice(frames)
     data[rng.randrange(len(data)) :] = other[rng.randrange(len(other)) :]
 
@@ -119,21 +141,22 @@ def raw_mutations(rng: random.Random) -> Iterator[bytes]:
 # ---- drafts: anything behind a right checksum ----
 
 
+Stages = list[tuple[int, list[tuple[int, int, bytes]]]]
+
+
 @dataclass
 class Draft:
     """A frame's fields before they are bytes; nothing keeps them from contradicting each other."""
 
     dtype: int
     shape: list[int]
-    code: int
-    nearest: bool
     sections: list[bytes]
     version: int = 1
     flags: int | None = None
     nonfinite: bool = False
     lengths: list[int] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
-    stages: list[tuple[int, list[tuple[int, int, bytes]]]] = field(default_factory=list)
+    stages: Stages = field(default_factory=list)
     tail: bytes = b""
 
     def encode(self) -> bytes:
@@ -149,73 +172,104 @@ class Draft:
         } | self.counts
         parts = [b"fewb", bytes((self.version, flags, self.dtype)), bytes(counts.values())]
         parts += [(word % 2 ** (8 * width)).to_bytes(width, "little") for word in self.shape]
-        for code, parameters in self.stages:
-            parts.append(struct.pack("<HB", code, len(parameters)))
-            parts += [bytes((number, kind)) + value for number, kind, value in parameters]
+        for code, own in self.stages:
+            parts.append(struct.pack("<HB", code, len(own)))
+            parts += [bytes((number, kind)) + value for number, kind, value in own]
         parts += [(word % 2 ** (8 * width)).to_bytes(width, "little") for word in self.lengths]
         return sealed(b"".join((*parts, *self.sections, self.tail)))
 
 
-def _plane(rng: random.Random, count: int, width: int) -> bytes:
-    """Codes that are mostly ordinary, with zeros and top codes; padding is mostly right."""
-    bits = 0
-    top = (1 << width) - 1
-    for i in range(count):
-        code = rng.choice((0, top)) if rng.random() < 0.02 else rng.randrange(1, max(top, 2))
-        bits |= (code & top) << (i * width)
-    size = (count * width + 7) // 8
-    if rng.random() < 0.1 and size:
-        bits |= 1 << (8 * size - 1)
-    return bits.to_bytes(size, "little")
+def draft_of(frame: bytes) -> Draft:
+    """The fields of a good frame."""
+    parsed = wire.parse(np.frombuffer(frame, np.uint8), 1 << 20)
+    header = parsed.header
+    stages = [
+        (stage.code, [(own.number, int(own.type), packed_value(own)) for own in stage.parameters])
+        for stage in header.stages
+    ]
+    sections = [section.tobytes() for section in parsed.sections]
+    return Draft(
+        header.format.code, list(header.shape), sections,
+        nonfinite=header.nonfinite, lengths=list(header.lengths), stages=stages,
+    )  # fmt: skip
 
 
-def _sections(rng: random.Random, draft: Draft, count: int) -> list[bytes]:
-    """Sections of the lengths that the operator wants."""
-    if draft.code != 4:
-        item = {1: ITEM.get(draft.dtype, 4), 2: 2, 3: 2}.get(draft.code, 1)
-        return [rng.randbytes(count * item)]
-    width = EXPONENT.get(draft.dtype, 8)
-    signs = bytes((count + 7) // 8) if rng.random() < 0.5 else _plane(rng, count, 1)
-    return [_plane(rng, count, width), signs]
+def packed_value(own: wire.Parameter) -> bytes:
+    form = {1: "<B", 2: "<q", 3: "<d", 4: "<16s"}[int(own.type)]
+    return struct.pack(form, own.value)
 
 
-def _put_stage_before(rng: random.Random, draft: Draft) -> None:
-    """A stage that hands all values on, with its section."""
+@cache
+def frames_by_class() -> tuple[tuple[bytes, ...], ...]:
+    """Good frames of each operator and each stage, so that all are drafted as often."""
+    own: dict[int, list[bytes]] = {}
+    for frame in good_frames():
+        for code, _ in draft_of(frame).stages:
+            own.setdefault(code, []).append(frame)
+    return tuple(tuple(frames) for frames in own.values())
+
+
+def plausible_draft(rng: random.Random) -> Draft:
+    """A good frame's fields, or other values of its codes, another count, another dtype."""
+    draft = draft_of(rng.choice(rng.choice(frames_by_class())))
+    what = rng.random()
+    if what < 0.3 and draft.sections:
+        at = rng.randrange(len(draft.sections))
+        draft.sections[at] = _others(rng, draft.sections[at])
+    elif what < 0.4:
+        draft.nonfinite = rng.random() < 0.5
+    return draft
+
+
+def _others(rng: random.Random, section: bytes) -> bytes:
+    """Other bytes of the same length: noise, mostly zeros, or the same with one byte changed."""
+    if rng.random() < 0.4 and section:
+        data = bytearray(section)
+        data[rng.randrange(len(data))] = rng.randrange(256)
+        return bytes(data)
+    keep = rng.choice((1.0, 0.3, 0.03))
+    return bytes(rng.randrange(256) if rng.random() < keep else 0 for _ in section)
+
+
+CLASSES = list(registry.catalogue().classes().values())
+
+
+def extreme_parameter(rng: random.Random, kind: int) -> bytes:
+    """The value of a parameter at the ends of its type."""
+    if kind == 3:
+        return struct.pack("<d", rng.choice(rng.choice((ENDS, EXTREME))))
+    if kind == 2:
+        return struct.pack("<q", rng.choice(INTEGERS))
+    return bytes((rng.choice((0, 1, 2, 3, 255)),)) if kind == 1 else rng.randbytes(16)
+
+
+def _own_parameters(draft: Draft, rng: random.Random) -> None:
+    """Give a stage extreme values of the parameters that its class really has."""
+    at = rng.randrange(len(draft.stages))
+    code, own = draft.stages[at]
+    known = [field_ for cls in CLASSES if cls.code == code for field_ in parameters.fields(cls)]
+    numbers = [field_ for field_ in known if not field_.choices]
+    given = {number: (number, kind, value) for number, kind, value in own}
+    for field_ in rng.sample(known, min(len(known), 1)) + rng.sample(numbers, min(len(numbers), 1)):
+        kind = int(field_.type)
+        given[field_.number] = field_.number, kind, extreme_parameter(rng, kind)
+    draft.stages[at] = code, [given[number] for number in sorted(given)]
+
+
+def _put_stage_before(draft: Draft, rng: random.Random) -> None:
+    """A stage with its section, if it is one that hands all values on."""
     code = rng.choice((10, 11, 12))
-    everything = [(0, 3, struct.pack("<d", 1.0))]
-    draft.stages.insert(0, (code, everything if code != 12 else []))
+    fraction = [(0, 3, struct.pack("<d", rng.choice((1.0, 1.0, *EXTREME))))]
+    draft.stages.insert(0, (code, fraction if code != 12 else []))
     if code != 12:
         draft.sections.insert(0, rng.randbytes(16) if code == 11 else b"")
     draft.lengths = [len(section) for section in draft.sections]
 
 
-def plausible_draft(rng: random.Random) -> Draft:
-    """A draft that decodes, up to its nonfinite flag and the values of its codes."""
-    shape = [rng.choice((0, 1, 1, 2, 3, 5, 8, 31, 33)) for _ in range(rng.choice((0, 1, 1, 2, 3)))]
-    draft = Draft(
-        rng.randrange(1, 5), shape, rng.choice((1, 2, 3, 4, 4, 4)), rng.random() < 0.4, []
-    )
-    count = int(np.prod(shape, dtype=object))
-    if count > 300:
-        draft.shape, count = [count % 300], count % 300
-    draft.sections = _sections(rng, draft, count)
-    draft.lengths = [len(section) for section in draft.sections]
-    own = [(0, 1, b"\x01")] if draft.nearest and draft.code == 4 else []
-    draft.stages = [(draft.code, own)]
-    for _ in range(rng.choice((0, 0, 0, 1, 2))):
-        _put_stage_before(rng, draft)
-    draft.nonfinite = rng.random() < 0.3
-    return draft
-
-
 def _parameter(rng: random.Random) -> tuple[int, int, bytes]:
     kind = rng.choice((0, 1, 1, 2, 3, 3, 4, 5))
-    size = {1: 1, 2: 8, 3: 8, 4: 16}.get(kind, 1)
-    special = struct.pack("<d", rng.choice((0.0, -0.0, 1.5, float("nan"), float("inf"))))
-    value = (
-        special if kind == 3 and rng.random() < 0.5 else rng.choice((bytes(16), rng.randbytes(16)))
-    )
-    return rng.choice((0, 0, 1, 2, 255)), kind, value[:size]
+    value = extreme_parameter(rng, kind) if kind in (1, 2, 3, 4) else bytes(1)
+    return rng.choice((0, 0, 1, 2, 3, 4, 255)), kind, value
 
 
 def _other_word(words: list[int], rng: random.Random) -> None:
@@ -250,8 +304,10 @@ PERTURBATIONS: tuple[Callable[[Draft, random.Random], object], ...] = (
     lambda d, r: _other_word(d.lengths, r),
     _resize_section,
     _move_boundary,
-    lambda d, r: d.stages.append((r.randrange(6), [])),
-    lambda d, r: d.stages.__setitem__(0, (r.choice((0, 1, 2, 3, 4, 5, 65535)), d.stages[0][1])),
+    lambda d, r: d.stages.append((r.randrange(13), [])),
+    lambda d, r: d.stages.__setitem__(0, (r.choice((*range(14), 65535)), d.stages[0][1])),
+    *(_own_parameters,) * 6,
+    _put_stage_before,
     lambda d, r: d.stages[0][1].extend(_parameter(r) for _ in range(r.choice((1, 1, 2, 33)))),
     lambda d, r: d.stages.__setitem__(0, (4, [(0, 1, bytes((r.choice((0, 1, 2, 255)),)))])),
     lambda d, r: d.sections.__setitem__(slice(None), [r.randbytes(len(s)) for s in d.sections]),
@@ -279,6 +335,7 @@ def outcome(frame: bytes) -> str:
     try:
         y = fewbits.decompress(frame, max_elements=LIMIT, threads=1)
     except DecodeError as error:
+        seen_by_a_check(error)
         return re.sub(r"0x[0-9a-f]+|\b[0-9a-f]{8}\b|\d+|'\w+'", "_", str(error))
     assert y.size <= LIMIT
     info = fewbits.inspect(frame)
@@ -309,8 +366,10 @@ def _same_numbers(a: np.ndarray, b: np.ndarray) -> bool:
 
 def inspect_is_safe(frame: bytes) -> None:
     """`inspect` reads no section, so it may accept more than `decompress`, but raises no more."""
-    with contextlib.suppress(DecodeError):
+    try:
         assert str(fewbits.inspect(frame))
+    except DecodeError as error:
+        seen_by_a_check(error)
 
 
 def run(family: str, seed: int, mutations: int) -> Counter[str]:
@@ -325,6 +384,21 @@ def run(family: str, seed: int, mutations: int) -> Counter[str]:
             error.add_note(f"{family} seed {seed} mutation {number}: {frame.hex()}")
             raise
     return outcomes
+
+
+def test_drafts_cover_every_operator_stage_dtype_and_extreme() -> None:
+    rng, codes, dtypes, seen = random.Random("cover"), set(), set(), set()
+    for _ in range(IN_GATE):
+        draft = plausible_draft(rng)
+        codes |= {code for code, _ in draft.stages}
+        dtypes.add(draft.dtype)
+        _own_parameters(draft, rng)
+        own = [value for _, given in draft.stages for _, kind, value in given if kind == 3]
+        seen |= {struct.unpack("<d", value) for value in own}
+    assert codes == {cls.code for cls in CLASSES}
+    assert dtypes == set(DTYPES)
+    assert {(5e-324,), (1.7e308,)} <= seen
+    assert any(value == 0 and math.copysign(1, value) < 0 for (value,) in seen)
 
 
 @pytest.mark.parametrize("seed", range(2))

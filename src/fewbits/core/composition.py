@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from fewbits.backend.kernel import Kernel
 from fewbits.backend.library import MAX_STAGES
+from fewbits.core import parameters
 from fewbits.core.guarantee import Guarantee
 from fewbits.core.operator import Operator
 from fewbits.core.stage import Stage
@@ -72,6 +73,7 @@ class Composed(Operator):
         return replace(promise, bits=self.max_frame_bits(d, format))
 
     def _sizes(self, d: int) -> list[int]:
+        parameters.check_count(d)
         counts = [d]
         for stage in self.before:
             handed = stage.reduced(counts[-1])
