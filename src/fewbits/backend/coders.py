@@ -17,17 +17,17 @@ from fewbits.reference.blocks import pieces
 from fewbits.reference.formats import Bits, Format
 from fewbits.rng import Rng
 
-Codes = npt.NDArray[np.uint16]
+PlainCodes = npt.NDArray[np.uint16]
 Signed = npt.NDArray[np.int32]
 _Places = npt.NDArray[np.uint32]
 
 
-def pack(codes: Codes, width: int, into: Bytes) -> None:
+def pack(codes: PlainCodes, width: int, into: Bytes) -> None:
     """Write `codes` to `into`, which must have exactly the packed size."""
     library.pack(codes, width, into)
 
 
-def unpack(packed: Bytes, width: int, bound: int, count: int) -> Codes:
+def unpack(packed: Bytes, width: int, bound: int, count: int) -> PlainCodes:
     """The codes in `packed`; `DecodeError` if `pack` cannot have made it below `bound`."""
     codes = np.empty(count, np.uint16)
     library.unpack(packed, width, bound, codes)
@@ -56,7 +56,7 @@ def read_key(data: Bytes) -> Rng:
     return Rng(data.tobytes())
 
 
-def coded_encode(codes: Codes, bound: int, signs: Bytes | None = None) -> bytes:
+def coded_encode(codes: PlainCodes, bound: int, signs: Bytes | None = None) -> bytes:
     """The section of codes below `bound`; `signs` holds a 0 or 1 for each, ignored on zeros."""
     rans.check_bound(bound)
     if codes.size and int(codes.max()) >= bound:
@@ -70,7 +70,7 @@ def coded_encode(codes: Codes, bound: int, signs: Bytes | None = None) -> bytes:
 
 def coded_decode(
     data: bytes | Bytes, bound: int, count: int, signed: bool
-) -> tuple[Codes, Bytes | None]:
+) -> tuple[PlainCodes, Bytes | None]:
     """The codes and signs in a section; `DecodeError` for bytes that are none."""
     rans.check_bound(bound)
     codes = np.empty(count, np.uint16)
@@ -137,7 +137,9 @@ def each_part(parts: Iterable[tuple[slice, Any]], work: Callable[[slice, Any], i
     return total
 
 
-def packed_parts(data: Bytes, width: int, bound: int, count: int) -> Iterator[tuple[slice, Codes]]:
+def packed_parts(
+    data: Bytes, width: int, bound: int, count: int
+) -> Iterator[tuple[slice, PlainCodes]]:
     """`unpack` in parts that begin at whole bytes, the last first: it has the unused bits."""
     for part in reversed(list(pieces(count))):
         own = data[packed_size(part.start, width) : packed_size(part.stop, width)]

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-Scales = TypeVar("Scales", bound=npt.NDArray[Any])
+_Scales = TypeVar("_Scales", bound=npt.NDArray[Any])
 SUMMATION_PIECE = 65_536  # values worked on at a time: small enough for a few temporary arrays
 SUMMATION_BLOCK = 65_536  # values whose sum is finished before the next one's begins
 LANES = 32  # sums that grow side by side within a summation block
@@ -37,13 +37,13 @@ class Blocks:
             sizes[-1] = self.count - (self.number - 1) * self.size
         return sizes
 
-    def spread(self, scales: Scales, part: slice) -> Scales:
+    def spread(self, scales: _Scales, part: slice) -> _Scales:
         """The scale of each value of a part of the vector."""
         first, last = part.start // self.size, max(part.stop - 1, part.start) // self.size
         counts = np.full(last - first + 1, self.size)
         counts[-1] = part.stop - last * self.size
         counts[0] -= part.start - first * self.size
-        spread: Scales = np.repeat(scales[first : last + 1], counts)  # type: ignore[assignment]
+        spread: _Scales = np.repeat(scales[first : last + 1], counts)  # type: ignore[assignment]
         return spread
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fewbits.backend import coders, functions, parallel
-from fewbits.backend.coders import Codes
+from fewbits.backend.coders import PlainCodes
 from fewbits.backend.kernel import Row, Written
 from fewbits.backend.kinds.plain import cast
 from fewbits.coding import rice
@@ -87,7 +87,7 @@ def decode(row: Row) -> Tally:
 
 def _read(
     row: Row, how: Sphere, blocks: int, count: int
-) -> tuple[Codes, coders.Signed, npt.NDArray[np.bool_], Codes, Rng]:
+) -> tuple[PlainCodes, coders.Signed, npt.NDArray[np.bool_], PlainCodes, Rng]:
     """Radii, indices, which blocks escaped, codes of escaped values, and the stream."""
     sections = [section.array() for section in row.sections]
     radii, _ = coders.coded_decode(sections[0], how.nan_code + 1, blocks, signed=False)
