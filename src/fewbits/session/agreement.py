@@ -30,8 +30,8 @@ class RankAgreement:
 
     def on_configuration(self) -> None:
         """Raise unless all ranks have the same configuration; the error names what differs."""
-        step = self.progress.step
-        _, own = self.on_step(lambda: (step, self.configuration.agreed()))
+        start = RankProgress(step=self.progress.step)  # of its own: reports count steps only
+        _, own = _found(self.comm, start, lambda: (start.step, self.configuration.agreed()))
         texts = _exchanged(self.comm, _packed(own))
         if len(set(texts)) > 1:
             defaults = self.configuration.options.agreed(defaults=True)
@@ -49,22 +49,27 @@ class RankAgreement:
 
     def on_step(self, find: Callable[[], tuple[int, Found]]) -> tuple[int, Found]:
         """Find a state on every rank, of the same step; raises on all ranks or on none."""
-        comm, progress = self.comm, self.progress
-        step, found = progress.step, None
-        try:
-            step, found = find()
-        except Exception as error:
-            progress.fault = error
-        own = RankHeader(Phase.CONFIGURE, step, 0, 0, text=f"step {step}")
-        try:
-            if comm.size > 1:
-                agree(comm, own, progress)
-            elif progress.fault is not None:
-                raise progress.fault
-        finally:
-            progress.fault = None
-        assert found is not None
-        return step, found
+        return _found(self.comm, self.progress, find)
+
+
+def _found(
+    comm: SessionComm, progress: RankProgress, find: Callable[[], tuple[int, Found]]
+) -> tuple[int, Found]:
+    step, found = progress.step, None
+    try:
+        step, found = find()
+    except Exception as error:
+        progress.fault = error
+    own = RankHeader(Phase.CONFIGURE, step, 0, 0, text=f"step {step}")
+    try:
+        if comm.size > 1:
+            agree(comm, own, progress)
+        elif progress.fault is not None:
+            raise progress.fault
+    finally:
+        progress.fault = None
+    assert found is not None
+    return step, found
 
 
 def _digest(text: str) -> int:

@@ -11,9 +11,10 @@ from fewbits.session.options import Options, listed
 from fewbits.switch.job import SWITCH
 from fewbits.theory.cost import PIECE
 
-_OF_THE_MACHINES = {"unit", "piece", "policy", "allow_bias", "candidates"}
-_OF_THE_MACHINES |= {"aggregators.addresses", "aggregators.key"}
+_NOT_SAVED = {"unit", "piece", "policy", "allow_bias", "candidates"}
 """What a resumed run may have otherwise, or what a state checks apart."""
+_OF_SUMS = {"aggregators.top", "aggregators.chunk"}
+"""What a resumed run must have in common of the aggregators, which may be others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,11 @@ class RankConfiguration:
         """What a state of this version says of the run to which it belongs."""
         if version == 1:
             return self._first_words()
-        kept = {name: text for name, text in self.agreed().items() if name not in _OF_THE_MACHINES}
-        return " ".join(f"{name}={text}" for name, text in kept.items())
+        return " ".join(
+            f"{name}={text}"
+            for name, text in self.agreed().items()
+            if name not in _NOT_SAVED and (name in _OF_SUMS or "aggregators." not in name)
+        )
 
     def _choices(self) -> str:
         """What the policy has decided, of which only the decisions can be compared."""

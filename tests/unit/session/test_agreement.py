@@ -243,6 +243,17 @@ def test_options_at_their_default_are_not_told() -> None:
     assert told[1].agreed()["aggregators.addresses"] == ", ".join(HOSTS)
 
 
+def test_a_state_may_go_on_with_other_aggregators_that_sum_alike() -> None:
+    comm = LocalComm.group(1)[0]
+    own, moved, other = (
+        session(comm, collective="switch", aggregators=given).checkpoint.origin()
+        for given in (HOSTS, HOSTS[:1], Aggregators(HOSTS, top=DEFAULT_TOP + 1))
+    )
+    assert own == moved
+    assert own.configuration != other.configuration
+    assert "127.0.0.1" not in own.configuration
+
+
 @dataclass(frozen=True)
 class KeyedAggregators(Aggregators):
     """Aggregators with more fields than there are."""
