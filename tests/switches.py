@@ -141,7 +141,13 @@ def exchanged(
 
     def run(worker: int) -> list[bytes]:
         own = SwitchWorker(
-            aggregators, job, worker=worker, workers=workers, chunk=chunk, timeout=timeout, key=secret
+            aggregators,
+            job,
+            worker=worker,
+            workers=workers,
+            chunk=chunk,
+            timeout=timeout,
+            key=secret,
         )
         try:
             own.join()

@@ -78,6 +78,9 @@ def attach(model: DistributedDataParallel, **options: Any) -> ddp.Compression:
     options = {"uplink": "natural", "policy": everything} | options
     if options["policy"] == "default":
         del options["policy"]
+    if "key" in options:
+        given = options.pop("aggregators")
+        options["aggregators"] = ddp.Aggregators(given, key=options.pop("key"))
     return ddp.attach(model, options.pop("uplink"), options.pop("downlink", None), **options)
 
 

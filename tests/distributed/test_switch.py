@@ -8,6 +8,7 @@ import pytest
 from launch import Launcher, Outcome
 
 from fewbits.switch.aggregator import Aggregator, AggregatorSetup
+from fewbits.switch.keys import SwitchKey
 from fewbits.switch.protocol import Address
 from switches import Relay, serving
 
@@ -61,6 +62,19 @@ def test_losses_doubles_and_disorder_do_not_change_a_bit(launcher: Launcher) -> 
         finally:
             relay.close()
     assert min(relay.lost, relay.doubled, relay.delayed) > 0
+
+
+def test_a_key_changes_no_bit_and_is_not_in_the_report(launcher: Launcher) -> None:
+    secret, options = "a key of enough bytes", {"steps": 6, "model": {"wide": 1100}}
+    with serving(AggregatorSetup(2)) as own:
+        straight = finals(launcher, 2, on(own.address), **options)
+    with serving(AggregatorSetup(2), key=SwitchKey(secret)) as own:
+        compression = on(own.address, key=secret)
+        results = launcher.results("train", 2, compression=compression, **options)
+        assert own.report()["sums"] > 0
+        assert own.report()["forged"] == 0
+    assert {result["final"] for result in results} == {straight}
+    assert secret not in str(results)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from fewbits.errors import PeerError
+from fewbits.switch.keys import KEY_VARIABLE, SwitchKey
 from fewbits.switch.protocol import Address
 from switches import exchanged
 
@@ -66,6 +68,9 @@ def test_the_text_says_where_and_how_much_memory() -> None:
         ("--workers", "65"),
         ("--workers", "2", "--chunk", "70000"),
         ("--workers", "2", "--bind", "nowhere"),
+        ("--workers", "2", "--bind", "0.0.0.0:0"),  # anyone could join
+        ("--workers", "2", "--bind", "[::]:0"),
+        ("--workers", "2", "--key-file", "nowhere"),
         (),
     ],
 )
@@ -73,6 +78,55 @@ def test_bad_options_are_one_line(options: tuple[str, ...]) -> None:
     done = subprocess.run([*FEWBITS, "switch", *options], capture_output=True, text=True)
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
+
+
+SECRET = "a key of enough bytes"
+
+
+@pytest.mark.parametrize("named", ["file", "environment"])
+def test_who_has_the_key_is_served_and_nobody_sees_it(
+    named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "key"
+    file.write_text(SECRET + "\n")
+    file.chmod(0o600)
+    options = ["--key-file", str(file)]
+    if named == "environment":
+        monkeypatch.setenv(KEY_VARIABLE, SECRET)
+        options = ["--bind", "0.0.0.0:0"]
+    with switch("--workers", "2", *options) as (process, line):
+        port = int(line.split()[2].rpartition(":")[2])
+        here = Address("127.0.0.1", port)
+        exchanged([here], 2, (30_000,), 8192, secret=SwitchKey(SECRET))
+        with pytest.raises(PeerError):
+            exchanged([here], 2, (30_000,), 8192, timeout=0.5)
+        process.send_signal(signal.SIGTERM)
+        rest, errors = process.communicate(timeout=20)
+        assert process.returncode == 0
+    assert line.endswith("with a key\n")
+    counts = {
+        words: int(count.replace(",", "")) for count, words in map(_halves, rest.splitlines())
+    }
+    assert counts["jobs begun"] == 1
+    assert counts["packets with a wrong tag"] > 1
+    assert SECRET not in line + rest + errors
+
+
+def _halves(line: str) -> tuple[str, str]:
+    count, _, words = line.strip().partition("  ")
+    return count, words
+
+
+def test_a_key_file_of_everyone_is_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text(SECRET)
+    file.chmod(0o644)
+    command = [*FEWBITS, "switch", "--workers", "2", "--key-file", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert "chmod 600" in done.stderr
+    assert SECRET not in done.stderr
 
 
 def train(folder: Path, *more: str, epochs: int, status: int = 0) -> dict[str, Any]:

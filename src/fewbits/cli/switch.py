@@ -30,7 +30,8 @@ def add_options(parser: Parser) -> None:
         help="seconds of silence after which another job may begin "
         f"(default: {IDLE:g})")  # fmt: skip
     add("--key-file", type=Path, metavar="F",
-        help=f"the key that workers must have, at least 16 bytes (default: that of {KEY_VARIABLE})")  # fmt: skip
+        help="the key that workers must have, at least 16 bytes "
+        f"(default: that of {KEY_VARIABLE})")  # fmt: skip
     add("--insecure", action="store_true",
         help="listen to other machines without a key: anyone may join")  # fmt: skip
 

@@ -13,15 +13,24 @@ LEAVES, BLOCK, TAG_BYTES = 8, 64, 16
 
 def tag(key: bytes, data: bytes) -> bytes:
     """The tag of `data` under a key of 32 bytes."""
-    shape = {"digest_size": TAG_BYTES, "inner_size": TAG_BYTES, "fanout": LEAVES, "depth": 2}
     blocks = [data[at : at + BLOCK] for at in range(0, len(data), BLOCK)]
-    digests = b""
-    for leaf in range(LEAVES):
-        own = b"".join(blocks[leaf::LEAVES])
-        last = leaf == LEAVES - 1
-        node = hashlib.blake2s(own, key=key, node_offset=leaf, last_node=last, **shape)
-        digests += node.digest()
-    return hashlib.blake2s(digests, key=key, node_depth=1, last_node=True, **shape).digest()
+    leaves = [b"".join(blocks[leaf::LEAVES]) for leaf in range(LEAVES)]
+    digests = b"".join(_node(key, own, 0, leaf) for leaf, own in enumerate(leaves))
+    return _node(key, digests, 1, 0)
+
+
+def _node(key: bytes, data: bytes, depth: int, offset: int) -> bytes:
+    return hashlib.blake2s(
+        data,
+        key=key,
+        digest_size=TAG_BYTES,
+        inner_size=TAG_BYTES,
+        fanout=LEAVES,
+        depth=2,
+        node_depth=depth,
+        node_offset=offset,
+        last_node=depth == 1 or offset == LEAVES - 1,
+    ).digest()
 
 
 def subkey(root: bytes, job: int, nonce: int, side: int) -> bytes:

@@ -38,11 +38,12 @@ class Line:
 
     def join(self, deadline: float, timeout: float) -> PacketHeader:
         """The aggregator's welcome, which comes when all workers have joined."""
-        heard = "it did not answer"
+        heard, hint = "it did not answer", ": is it there, and is its key the same?"
         while time.monotonic() < deadline:
             answer = self._asked()
             if answer is None:
                 continue
+            hint = ""
             if answer.kind == PacketKind.WELCOME:
                 quarter = answer.idle / 4000
                 self.silence = min(_MOST_SILENCE, max(_LEAST_SILENCE, quarter))
@@ -56,7 +57,7 @@ class Line:
             elif answer.kind == PacketKind.REFUSED:
                 heard = self._refused(answer)
             time.sleep(_RETRY)
-        raise PeerError(f"aggregator {self.address}: {heard} within {timeout:g} s")
+        raise PeerError(f"aggregator {self.address}: {heard} within {timeout:g} s{hint}")
 
     def say(self, kind: PacketKind) -> None:
         """Send a word that has no answer."""

@@ -230,4 +230,3 @@ def test_strangers_change_no_bit_and_are_counted(forged: int, replayed: int) -> 
     assert counts["forged"] >= forged
     assert counts["foreign"] + counts["replayed"] >= replayed
     assert counts["malformed"] == counts["mismatched"] == 0
-    print(f"{jobs} jobs beside {counts['forged']:,} forged and {counts['foreign']:,} old packets")

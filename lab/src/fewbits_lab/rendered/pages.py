@@ -103,6 +103,7 @@ PAGES: dict[str, dict[str, Block]] = {
         "arithmetic": switch_speed.arithmetic_table,
         "loopback": switch_speed.loopback_table,
         "where-time-goes": switch_speed.where_time_goes,
+        "sealed": switch_speed.cost_of_a_key,
         "links": switch_links.links_table,
         "links-bytes": switch_links.links_bytes,
         "links-seconds": switch_links.links_seconds,

@@ -30,7 +30,8 @@ CHUNK = 8192
 SECONDS = 0.4
 _SPEEDS = {"arithmetic": "codes_per_second", "loopback": "codes_bytes_per_second_per_worker"}
 PACKETS = {
-    name: size - native_switch.HEADER_BYTES for name, size in (("8 KiB", 8192), ("1400 bytes", 1400))
+    name: size - native_switch.HEADER_BYTES
+    for name, size in (("8 KiB", 8192), ("1400 bytes", 1400))
 }
 _SECRET = "a key that protects nothing"
 _PAIRS = 5  # exchanges with and without a key, by turns
@@ -77,10 +78,12 @@ def arithmetic(workers: int, simd: str) -> dict[str, Any]:
 def _serve(setup: AggregatorSetup, key: SwitchKey | None, pipe: Any) -> None:
     with Aggregator(Address("127.0.0.1", 0), setup, key=key) as own:
         pipe.send(own.address)
+        before = os.times()  # without the start of the program
         while not pipe.poll():
             own.serve_for(0.1)
-        used = os.times()
-        pipe.send(own.report() | {"user": used.user, "system": used.system})
+        after = os.times()
+        used = {"user": after.user - before.user, "system": after.system - before.system}
+        pipe.send(own.report() | used)
 
 
 def _work(worker: int, workers: int, setup: dict[str, Any], pipe: Any) -> None:
@@ -114,7 +117,9 @@ def loopback(
     started, pipes, addresses = [], [], []
     for _ in range(aggregators):
         near, far = context.Pipe()
-        process = context.Process(target=_serve, args=(AggregatorSetup(workers, slots, chunk), key, far))
+        process = context.Process(
+            target=_serve, args=(AggregatorSetup(workers, slots, chunk), key, far)
+        )
         process.start()
         started.append(process)
         pipes.append(near)
@@ -155,12 +160,16 @@ def loopback(
     }
 
 
-def sealed(workers: int, name: str, slots: int) -> dict[str, Any]:
-    """What a key costs: exchanges without and with one, by turns; medians of ratios in pairs."""
-    secret = SwitchKey(_SECRET)
-    pairs = [
-        [loopback(workers, name, 1, slots, key) for key in (None, secret)] for _ in range(_PAIRS)
-    ]
+_Pair = list[dict[str, Any]]
+
+
+def pair(workers: int, name: str, slots: int) -> _Pair:
+    """An exchange without a key, then one with it."""
+    return [loopback(workers, name, 1, slots, key) for key in (None, SwitchKey(_SECRET))]
+
+
+def sealed(pairs: list[_Pair]) -> dict[str, Any]:
+    """What a key costs: medians of ratios in pairs."""
 
     def ratios(of: Any) -> list[float]:
         return [of(keyed) / of(plain) for plain, keyed in pairs]
@@ -170,9 +179,9 @@ def sealed(workers: int, name: str, slots: int) -> dict[str, Any]:
 
     speeds = ratios(lambda row: row[_SPEEDS["loopback"]])
     return {
-        "workers": workers,
-        "packet": name,
-        "pairs": _PAIRS,
+        "workers": pairs[0][0]["workers"],
+        "packet": pairs[0][0]["packet"],
+        "pairs": len(pairs),
         "speed_ratios": sorted(speeds),
         "speed_ratio": statistics.median(speeds),
         "processor_ratio": statistics.median(ratios(processor)),
@@ -193,7 +202,9 @@ def main() -> None:
         "loopback": [loopback(2, name, 1, options.slots) for name in PACKETS]
         + [loopback(4, name, 1, options.slots) for name in PACKETS],
     }
-    document["sealed"] = [sealed(2, name, options.slots) for name in PACKETS]
+    document["sealed"] = [
+        sealed([pair(2, name, options.slots) for _ in range(_PAIRS)]) for name in PACKETS
+    ]
     document["last_loopback"] = document["loopback"]  # with the processors' seconds of this run
     if options.out and options.out.exists():
         known = json.loads(options.out.read_text())

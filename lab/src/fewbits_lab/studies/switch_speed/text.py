@@ -46,3 +46,15 @@ def where_time_goes() -> str:
         f"speeds above, are about {span(adding, 1)} s of it. The rest is copying and the kernel's work for each",
         "packet, which is more with small packets.",
     )  # fmt: skip
+
+
+def cost_of_a_key() -> str:
+    """Processor time of exchanges with a key, against those without."""
+    large, small = results("switch-speed")["sealed"]
+    ratios = [row["processor_ratio"] for row in (large, small)]
+    return paragraph(
+        f"Over loopback with two workers an exchange with a key took {ratios[0]:.2f} times the processor time of one",
+        f"without in packets of 8 KiB, and {ratios[1]:.2f} times in packets of 1,400 bytes (medians of {large['pairs']} and",
+        f"{small['pairs']} pairs by turns, all programs). Where processors are the limit, as there, that leaves",
+        f"{1 / ratios[0]:.2f} and {1 / ratios[1]:.2f} of the speed. On a slower network the time is there.",
+    )  # fmt: skip
