@@ -28,9 +28,9 @@ from fewbits.rng import Rng
 MOST_AGGREGATORS, MOST_SLOTS, MOST_PACKET_CODES = 16, 4096, 65_408
 SILENT, GONE, LOST, SYSTEM = 40, 41, 42, 43
 ALIGNMENT = 64  # bytes, of a state
-HEADER_BYTES, KEY_BYTES, TAG_BYTES = 96, 32, 16
-_Secret = c_uint8 * KEY_BYTES
-_Tag = c_uint8 * TAG_BYTES
+HEADER_BYTES, _SECRET_BYTES, _TAG_BYTES = 96, 32, 16
+_Secret = c_uint8 * _SECRET_BYTES
+_Tag = c_uint8 * _TAG_BYTES
 
 
 class _Span(ctypes.Structure):
@@ -215,7 +215,7 @@ def state(
 ) -> Bytes:
     """A new aggregator's state; after `idle` seconds of silence it takes another job."""
     setup = _Setup(workers, slots, packet_codes, int(key is not None), int(1e9 * idle))
-    setup.random = secret(os.urandom(KEY_BYTES))
+    setup.random = secret(os.urandom(_SECRET_BYTES))
     if key is not None:
         setup.key = secret(key)
     size = state_size(workers, slots, packet_codes)

@@ -8,13 +8,13 @@ is keyed, and its digest has 16 bytes.
 import hashlib
 import struct
 
-LEAVES, BLOCK, TAG_BYTES = 8, 64, 16
+_LEAVES, _BLOCK, _TAG_BYTES = 8, 64, 16
 
 
 def tag(key: bytes, data: bytes) -> bytes:
     """The tag of `data` under a key of 32 bytes."""
-    blocks = [data[at : at + BLOCK] for at in range(0, len(data), BLOCK)]
-    leaves = [b"".join(blocks[leaf::LEAVES]) for leaf in range(LEAVES)]
+    blocks = [data[at : at + _BLOCK] for at in range(0, len(data), _BLOCK)]
+    leaves = [b"".join(blocks[leaf::_LEAVES]) for leaf in range(_LEAVES)]
     digests = b"".join(_node(key, own, 0, leaf) for leaf, own in enumerate(leaves))
     return _node(key, digests, 1, 0)
 
@@ -23,13 +23,13 @@ def _node(key: bytes, data: bytes, depth: int, offset: int) -> bytes:
     return hashlib.blake2s(
         data,
         key=key,
-        digest_size=TAG_BYTES,
-        inner_size=TAG_BYTES,
-        fanout=LEAVES,
+        digest_size=_TAG_BYTES,
+        inner_size=_TAG_BYTES,
+        fanout=_LEAVES,
         depth=2,
         node_depth=depth,
         node_offset=offset,
-        last_node=depth == 1 or offset == LEAVES - 1,
+        last_node=depth == 1 or offset == _LEAVES - 1,
     ).digest()
 
 
