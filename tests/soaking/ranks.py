@@ -1,7 +1,9 @@
 """R10 to R14 and R21: faults without a flake, replicas for a thousand steps, and steady memory."""
 
-import re
 import sys
+from itertools import product
+from random import Random
+from typing import Any
 
 from cases import CASES
 from mutants import ROOT
@@ -28,7 +30,13 @@ FAMILIES = (
     "hadamard:block=64|rand-k:fraction=0.5|natural",
 )
 SCHEMES = ("sharded", "star", "gather")
-SETTINGS = ("one thread by torch", "OMP=1", "OMP=2", "mixed")
+# OMP_NUM_THREADS of all ranks or of each, and torch's own number, which holds for one thread.
+SETTINGS: dict[str, tuple[Any, int | None]] = {
+    "one thread by torch": (None, 1),
+    "OMP=1": ("1", None),
+    "OMP=2": ("2", None),
+    "mixed": (["1", "2", None, "2"], None),
+}
 WORLDS = (2, 4)
 REPLICAS = STEPS * len(FAMILIES) * len(SETTINGS) * len(WORLDS)
 COVERS = (*CORE, *LIBRARY)
@@ -44,29 +52,50 @@ def faults(work: Work) -> None:
 
 def replicas(work: Work) -> None:
     """All families, worlds and settings, each with its share of the steps, one after the other."""
+    sys.path.insert(0, str(DISTRIBUTED))
+    from launch import Launcher
+
     named = {part.partition(":")[0] for spec in FAMILIES for part in spec.split("|")}
     known = {part.name for case in CASES for part in case.parts} - {"float16"}  # cast as bfloat16
     if named != known:
         raise StageError(f"families without a representative: {sorted(known - named)}")
-    combinations = [(world, setting) for world in WORLDS for setting in SETTINGS]
-    steps = max(20, min(STEPS, work.size // (len(FAMILIES) * len(combinations)) // 20 * 20))
-    work.figures["longest"] = max(steps, work.figures.get("longest", 0))
-    for number, (world, setting) in enumerate(combinations):
-        if work.seconds_left == 0:
-            return
-        scheme = SCHEMES[(number + work.figures.get("runs", 0)) % len(SCHEMES)]
-        words = (sys.executable, ROOT / "tests" / "soaking" / "replicas.py", str(world), setting,
-                 scheme, str(steps))  # fmt: skip
-        name = re.sub(r"\W", "-", f"replicas-{world}-{setting}")
-        digests = int(numbers(run(name, *words))["digests"])
-        work.figures["digests"] = work.figures.get("digests", 0) + digests
-        summary = (
-            f"{work.figures['digests']:,} digests equal on all ranks, worlds 2 and 4, runs of "
-            f"{work.figures['longest']} steps"
-        )
-        work.add(steps * len(FAMILIES), summary, f"{world} ranks, {setting}, {scheme}")
-    work.figures["runs"] = work.figures.get("runs", 0) + 1
-    work.add(0)
+    combinations = list(product(WORLDS, SETTINGS, FAMILIES))
+    Random(1).shuffle(combinations)  # one that is ended early has met some of everything
+    steps = max(20, min(STEPS, work.size // len(combinations) // 20 * 20))
+    done = work.figures
+    done["longest"] = max(steps, done.get("longest", 0))
+    launcher = Launcher()
+    try:
+        while not work.over:
+            # Where the last run has ended; a scheme has its turn once all combinations had theirs.
+            turn, number = divmod(done.get("runs", 0), len(combinations))
+            world, setting, spec = combinations[number]
+            scheme = SCHEMES[(turn + number) % len(SCHEMES)]
+            equal = digests(launcher, world, setting, spec, scheme, steps)
+            done["digests"] = done.get("digests", 0) + equal
+            done["runs"] = done.get("runs", 0) + 1
+            summary = f"{done['digests']:,} digests equal on all ranks in {done['runs']} runs of up"
+            work.add(steps, f"{summary} to {done['longest']} steps", f"{world}, {setting}, {spec}")
+    finally:
+        launcher.close()
+
+
+def digests(launcher: Any, world: int, setting: str, spec: str, scheme: str, steps: int) -> int:
+    """How many digests of parameters were equal on all ranks: all of them, or it is an error."""
+    threads, inner = SETTINGS[setting]
+    found = launcher.run(
+        "replicas", world, threads=threads[:world] if isinstance(threads, list) else threads,
+        runs=[(spec, scheme)], steps=steps, every=max(1, steps // 20), deadline=7200.0,
+        **({"inner": inner} if inner else {}),
+    )  # fmt: skip
+    where = f"{world} ranks, {setting}, {spec}, {scheme}"
+    for outcome in found:
+        if outcome.status != 0 or outcome.result != found[0].result:
+            raise StageError(f"{where}: rank {outcome.rank} differs or failed: {outcome.message}")
+    (own,) = found[0].result.values()
+    if len(set(own)) != len(own) or len(own) < 20:
+        raise StageError(f"{where}: the parameters did not change")
+    return world * len(own)
 
 
 def memories(work: Work) -> None:
