@@ -173,11 +173,9 @@ uint8_t *write_escapes(const CodedShape &shape, const CodesIn &codes, ConstBytes
 }
 
 // The rANS body and its kind, or null where it is not smaller than the raw body. `symbols` are
-// those of the codes.
+// those of the codes, and how often each occurs.
 uint8_t *write_rans(const CodedShape &shape, const CodesIn &codes, ConstBytes symbols,
-                    uint32_t base, uint8_t *kind_byte) {
-    Histogram histogram = {};
-    kernels().coder.count_symbols(symbols, histogram);
+                    const Histogram &histogram, uint32_t base, uint8_t *kind_byte) {
     Frequencies frequencies;
     normalise(histogram, codes.count, frequencies);
     uint8_t head[2 + kLargestTable];
@@ -252,8 +250,10 @@ uint8_t *write_signs(size_t count, const Mask &mask, const uint8_t *signs, uint8
 }
 
 // Kind and body of a block that is not sparse, in the smallest of its forms. A block of words
-// leaves its symbols in `scratch`.
-uint8_t *write_alike(const CodedShape &shape, const CodesIn &codes, uint8_t *scratch, uint8_t *to) {
+// leaves its symbols in `scratch`. The histogram, if it is all 0, is filled unless the codes are
+// equal.
+uint8_t *write_alike(const CodedShape &shape, const CodesIn &codes, uint8_t *scratch,
+                     Histogram &histogram, uint8_t *to) {
     const bool words = in_words(shape, codes);
     const uint8_t *symbols = words ? scratch : codes.bytes;
     uint8_t *end;
@@ -265,7 +265,10 @@ uint8_t *write_alike(const CodedShape &shape, const CodesIn &codes, uint8_t *scr
         }
     } else {
         const uint32_t base = words ? write_symbols(shape, codes, scratch) : 1;
-        end = write_rans(shape, codes, {symbols, codes.count}, base, to);
+        if (std::all_of(histogram, histogram + 256, [](uint32_t count) { return count == 0; })) {
+            kernels().coder.count_symbols({symbols, codes.count}, histogram);
+        }
+        end = write_rans(shape, codes, {symbols, codes.count}, histogram, base, to);
         if (end == nullptr) {
             to[0] = kRaw;
             end = write_raw(shape, codes, to + 1);
@@ -274,31 +277,37 @@ uint8_t *write_alike(const CodedShape &shape, const CodesIn &codes, uint8_t *scr
     return end;
 }
 
-// Kind and body of a sparse block: the mask as a block of bytes, then the codes that are not 0.
+// Kind and body of a sparse block: the mask as a block of bytes, then the codes that are not 0,
+// whose histogram is given.
 uint8_t *write_sparse(const CodedShape &shape, const CodesIn &codes, const Mask &mask,
-                      uint8_t *to) {
+                      Histogram &dense_histogram, uint8_t *to) {
     const size_t plane_size = packed_size(codes.count, 1);
     const CodedShape plane = {plane_size, 256, false};
     to[0] = kSparse;
     uint8_t *const start = to + 1 + kLengthSize;
+    Histogram histogram = {};
     uint8_t *const end =
-        write_alike(plane, {plane_size, mask.bits, nullptr, nullptr}, nullptr, start);
+        write_alike(plane, {plane_size, mask.bits, nullptr, nullptr}, nullptr, histogram, start);
     const auto length = static_cast<uint32_t>(end - start);
     std::memcpy(to + 1, &length, kLengthSize);
     uint8_t dense[kCodedBlock + kSlack];
     kernels().coder.join_bytes({codes.bytes, codes.count}, {mask.bits, plane_size},
                                {dense, mask.nonzero + kSlack});
-    return write_alike(shape, {mask.nonzero, dense, nullptr, nullptr}, nullptr, end);
+    const CodesIn others = {mask.nonzero, dense, nullptr, nullptr};
+    return write_alike(shape, others, nullptr, dense_histogram, end);
 }
 
 uint8_t *write_block(const CodedShape &shape, const CodesIn &codes, uint8_t *to) {
     uint8_t scratch[kCodedBlock]; // the symbols of a block of words
-    uint8_t *end = write_alike(shape, codes, scratch, to);
+    Histogram histogram = {};
+    uint8_t *end = write_alike(shape, codes, scratch, histogram, to);
     const Mask mask({in_words(shape, codes) ? scratch : codes.bytes, codes.count});
     const size_t zeros = codes.count - mask.nonzero;
     if (!shape.wide() && mask.nonzero > 0 && zeros * kSparseShare >= codes.count) {
         uint8_t other[1 + kLengthSize + 1 + kMostPlane + 1 + kCodedBlock];
-        const auto size = static_cast<size_t>(write_sparse(shape, codes, mask, other) - other);
+        histogram[0] = 0;
+        const auto size =
+            static_cast<size_t>(write_sparse(shape, codes, mask, histogram, other) - other);
         if (size < static_cast<size_t>(end - to)) {
             std::memcpy(to, other, size);
             end = to + size;

@@ -8,6 +8,7 @@
 // that decoding reads everything forwards.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -24,7 +25,8 @@ constexpr size_t kMaxLanes = 64;
 // What encoding a symbol needs, in one load: bits 0 to 31 a reciprocal of the frequency, 32 to 43
 // the frequency, 44 to 47 a shift, 48 to 63 a bias.
 struct RansEncodeTable {
-    uint64_t entries[256];
+    uint64_t entries[256] = {};
+    size_t symbols = 0; // all are below
 
     // Division by f is a multiplication by the rounded-up 2^(31 + s) / f, 2^s >= f, which is exact
     // for every x < 2^31. Nothing in 32 bits multiplies by 1, so f = 1 multiplies by 1 - 2^-32
@@ -39,6 +41,7 @@ struct RansEncodeTable {
             shift = static_cast<uint64_t>(s - 1);
             bias = first;
         }
+        symbols = std::max<size_t>(symbols, symbol + size_t{1});
         entries[symbol] = reciprocal | uint64_t{frequency} << 32 | shift << 44 | bias << 48;
     }
 };

@@ -36,19 +36,21 @@ FEWBITS_INLINE uint32_t lanes_of(Vector mask) {
 
 // Exponents crowd together: nearly all symbols of a block lie in a few neighbouring values. Those
 // are counted by comparing whole vectors with each value, four times as fast as one by one.
-constexpr size_t kCrowd = 16;                // values
+constexpr size_t kCrowd = 16;                // values; half as many where that is enough
 constexpr size_t kSample = 2048;             // symbols that tell where they are
 constexpr size_t kCountChunk = 255 * kGroup; // counts of a chunk fit into bytes
 
 // The first of the neighbouring values that hold most of the counts, and how many they hold.
 struct Crowd {
+    size_t values;
     size_t first = 0;
     uint32_t held;
 
-    explicit Crowd(const Histogram &counts) : held(std::accumulate(counts, counts + kCrowd, 0u)) {
+    Crowd(const Histogram &counts, size_t wide)
+        : values(wide), held(std::accumulate(counts, counts + wide, 0u)) {
         uint32_t now = held;
-        for (size_t start = 1; start + kCrowd <= 256; ++start) {
-            now = now + counts[start + kCrowd - 1] - counts[start - 1];
+        for (size_t start = 1; start + wide <= 256; ++start) {
+            now = now + counts[start + wide - 1] - counts[start - 1];
             if (now > held) {
                 held = now;
                 first = start;
@@ -76,13 +78,13 @@ void count_eight(const uint8_t *chunk, size_t first, uint32_t *counts) {
 }
 
 // The symbols of a chunk outside the crowd, one by one; returns their number.
-size_t count_strays(const uint8_t *chunk, size_t first, Histogram &counts) {
+size_t count_strays(const uint8_t *chunk, const Crowd &crowd, Histogram &counts) {
     size_t total = 0;
-    const Vector base = _mm256_set1_epi8(static_cast<char>(first));
+    const Vector base = _mm256_set1_epi8(static_cast<char>(crowd.first));
+    const Vector last = _mm256_set1_epi8(static_cast<char>(crowd.values - 1));
     for (size_t i = 0; i < kCountChunk; i += kGroup) {
         const Vector places = _mm256_sub_epi8(load(chunk + i), base);
-        const Vector inside =
-            _mm256_cmpeq_epi8(_mm256_min_epu8(places, _mm256_set1_epi8(kCrowd - 1)), places);
+        const Vector inside = _mm256_cmpeq_epi8(_mm256_min_epu8(places, last), places);
         uint32_t strays = ~static_cast<uint32_t>(_mm256_movemask_epi8(inside));
         for (; strays != 0; strays &= strays - 1, ++total) {
             ++counts[chunk[i + static_cast<size_t>(std::countr_zero(strays))]];
@@ -112,6 +114,42 @@ FEWBITS_INLINE Entries entries_of(const uint8_t *symbols, const RansEncodeTable 
             _mm256_castps_si256(_mm256_shuffle_ps(even, odd, 0xDD))};
 }
 
+// The entries of few symbols stay in registers.
+template <int registers> struct FewEntries {
+    Vector reciprocal[registers], rest[registers];
+
+    explicit FewEntries(const RansEncodeTable &table) {
+        for (size_t j = 0; j < registers; ++j) {
+            uint32_t low[8], high[8];
+            for (size_t i = 0; i < 8; ++i) {
+                low[i] = static_cast<uint32_t>(table.entries[8 * j + i]);
+                high[i] = static_cast<uint32_t>(table.entries[8 * j + i] >> 32);
+            }
+            reciprocal[j] = load(low);
+            rest[j] = load(high);
+        }
+    }
+
+    FEWBITS_INLINE static Vector pick(const Vector (&from)[registers], Vector symbols) {
+        const Vector low = _mm256_permutevar8x32_epi32(from[0], symbols);
+        if constexpr (registers == 1) {
+            return low;
+        } else {
+            const Vector high = _mm256_permutevar8x32_epi32(from[1], symbols);
+            const Vector is_high = _mm256_slli_epi32(symbols, 28); // bit 3, where the choice looks
+            return _mm256_castps_si256(_mm256_blendv_ps(
+                _mm256_castsi256_ps(low), _mm256_castsi256_ps(high), _mm256_castsi256_ps(is_high)));
+        }
+    }
+};
+
+template <int registers>
+FEWBITS_INLINE Entries entries_of(const uint8_t *symbols, const FewEntries<registers> &table) {
+    const Vector each =
+        _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const Half *>(symbols)));
+    return {table.pick(table.reciprocal, each), table.pick(table.rest, each)};
+}
+
 // Eight lanes take a symbol each; their words go below `end`, which moves. Writes 16 bytes.
 FEWBITS_INLINE Vector encode_eight(Vector x, const Entries &entries, uint8_t *&end) {
     const Vector frequency = _mm256_and_si256(entries.rest, all(kRansTotal - 1));
@@ -136,9 +174,10 @@ FEWBITS_INLINE Vector encode_eight(Vector x, const Entries &entries, uint8_t *&e
         _mm256_mullo_epi32(quotient, _mm256_sub_epi32(all(kRansTotal), frequency)));
 }
 
-template <int vectors>
-uint8_t *encode_lanes(ConstBytes symbols, const RansEncodeTable &table, std::span<uint32_t> states,
-                      Bytes room) {
+// `Lookup` is the table itself or what a short one has in registers.
+template <int vectors, class Lookup>
+uint8_t *encode_with(ConstBytes symbols, const RansEncodeTable &table, const Lookup &lookup,
+                     std::span<uint32_t> states, Bytes room) {
     constexpr size_t lanes = 8 * vectors;
     uint8_t *const limit = room.data();
     size_t left = symbols.size() / lanes * lanes;
@@ -156,13 +195,25 @@ uint8_t *encode_lanes(ConstBytes symbols, const RansEncodeTable &table, std::spa
 #pragma GCC unroll 8
         for (size_t turn = 0; turn < vectors; ++turn) {
             const size_t j = vectors - 1 - turn;
-            x[j] = encode_eight(x[j], entries_of(from + 8 * j, table), end);
+            x[j] = encode_eight(x[j], entries_of(from + 8 * j, lookup), end);
         }
     }
     for (size_t j = 0; j < vectors; ++j) {
         store(&states[8 * j], x[j]);
     }
     return rans_encode_lanes(symbols.data(), left, table, states, limit, end);
+}
+
+template <int vectors>
+uint8_t *encode_lanes(ConstBytes symbols, const RansEncodeTable &table, std::span<uint32_t> states,
+                      Bytes room) {
+    if (table.symbols <= 8) {
+        return encode_with<vectors>(symbols, table, FewEntries<1>(table), states, room);
+    }
+    if (table.symbols <= 16) {
+        return encode_with<vectors>(symbols, table, FewEntries<2>(table), states, room);
+    }
+    return encode_with<vectors>(symbols, table, table, states, room);
 }
 
 // ---- decoding ----
@@ -251,15 +302,19 @@ void count_symbols(ConstBytes symbols, Histogram &counts) {
     Histogram sampled = {};
     portable_coder.count_symbols(symbols.first(kSample), sampled);
     std::transform(counts, counts + 256, sampled, counts, std::plus<>());
-    const Crowd crowd(sampled);
+    const Crowd narrow(sampled, kCrowd / 2);
+    const bool enough = narrow.held == kSample;
+    const Crowd crowd = enough ? narrow : Crowd(sampled, kCrowd);
     size_t at = kSample;
     size_t strays = kSample - crowd.held;
     // As long as few stray: one by one they are slower here than in the portable table.
     for (; strays <= kSample / 64 && symbols.size() - at >= kCountChunk; at += kCountChunk) {
         const uint8_t *const chunk = symbols.data() + at;
         count_eight(chunk, crowd.first, counts + crowd.first);
-        count_eight(chunk, crowd.first + 8, counts + crowd.first + 8);
-        strays = count_strays(chunk, crowd.first, counts) * kSample / kCountChunk;
+        if (!enough) {
+            count_eight(chunk, crowd.first + 8, counts + crowd.first + 8);
+        }
+        strays = count_strays(chunk, crowd, counts) * kSample / kCountChunk;
     }
     portable_coder.count_symbols(symbols.subspan(at), counts);
 }
