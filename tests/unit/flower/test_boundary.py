@@ -206,7 +206,7 @@ def test_the_operator_is_compared_before_its_layout(monkeypatch: pytest.MonkeyPa
     assert len(frame) == 64
     asked: list[object] = []
     monkeypatch.setattr(SparseDithering, "layout", lambda self, *given: asked.append(self))
-    with pytest.raises(DecodeError, match=r"operator .*nu=5e-324.*, expected natural$"):
+    with pytest.raises(DecodeError, match="nu=5e-324 is too small"):
         unframed(framed(frame, LIKE), LIKE, operator("natural"))
     assert asked == []
 
