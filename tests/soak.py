@@ -66,6 +66,7 @@ def main() -> int:
     say(f"\n{'stage':16} {'result':7} {'seconds':>8}")
     for name, (held, line) in results.items():
         say(f"{name:16} {'passed' if held else 'FAILED':7} {line}")
+    say("`make numbers` writes the figures into docs/reliability.md")
     return 0 if all(held for held, _ in results.values()) else 1
 
 

@@ -1,5 +1,6 @@
 """What a stage of the soak is, and how it tells what it has done."""
 
+import fcntl
 import subprocess
 import threading
 import time
@@ -18,6 +19,9 @@ CODEC = (
     *(f"src/fewbits/{name}.py" for name in ("codec", "registry", "rng")),
 )
 LIBRARY = ("src/fewbits/**/*.py",)
+
+
+LOCK = ROOT / "build" / "soak.lock"
 
 
 class StageError(Exception):
@@ -108,7 +112,10 @@ class Work:
 
     def _write(self) -> None:
         self.row |= {"commit": commit(), "date": datetime.now(UTC).strftime("%Y-%m-%d")}
-        ledger.keep(self.stage.name, self.row)
+        LOCK.parent.mkdir(exist_ok=True)
+        with LOCK.open("w") as lock:  # another stage may run in another process
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            ledger.keep(self.stage.name, self.row)
 
 
 def commit() -> str:
