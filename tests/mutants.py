@@ -20,6 +20,7 @@ import tempfile
 import threading
 import time
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -293,7 +294,8 @@ def main() -> int:
     every = len(mutants)
     mutants = unjudged(mutants) if chosen.resume else mutants
     # Those of one selection of tests one after the other: its unbroken run is then needed once.
-    mutants = sorted(mutants, key=lambda own: own.tests)[: chosen.limit]
+    sizes = Counter(own.tests for own in mutants)
+    mutants = sorted(mutants, key=lambda own: (-sizes[own.tests], own.tests))[: chosen.limit]
     verdicts = run_all(mutants, chosen.jobs, chosen.seconds) if mutants else []
     bad = [verdict for verdict in verdicts if verdict.result != "killed"]
     judged = every - len(unjudged(read_table())) if chosen.resume else len(verdicts) - len(bad)

@@ -8,6 +8,7 @@ exit code says whether all passed. Output of a stage's programs is kept in `buil
 """
 
 import argparse
+import signal
 import subprocess
 import sys
 import time
@@ -59,6 +60,7 @@ def main() -> int:
     if chosen.old:
         say("\n".join(ledger.old(ledger.read())))
         return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended early; what was reached is kept"))
     results = {
         name: run_stage(STAGES[name], chosen.fraction, chosen.seconds, chosen.fresh)
         for name in chosen.stages or STAGES

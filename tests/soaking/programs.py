@@ -32,7 +32,12 @@ def run(
             ["nice", "-n", "5", *map(str, words)],
             cwd=cwd, env=env, stdout=out, stderr=subprocess.STDOUT,
         )  # fmt: skip
-        code = _wait(program, path, log, start, seconds)
+        try:
+            code = _wait(program, path, log, start, seconds)
+        finally:  # a soak that is interrupted leaves nothing behind
+            if program.poll() is None:
+                program.terminate()
+                program.wait()
     text = path.read_text(errors="replace")
     if code:
         tail = "\n".join(text.splitlines()[-15:])
