@@ -61,7 +61,8 @@ rows = pytest.mark.parametrize("spec", STATED)
 
 def test_every_operator_and_stage_is_in_the_table() -> None:
     named = {part.partition(":")[0] for spec in STATED for part in spec.split("|")}
-    assert named == set(registry.catalogue().classes())
+    ours = {name for name, cls in registry.catalogue().classes().items() if cls.code < 0x8000}
+    assert named == ours
 
 
 @rows
