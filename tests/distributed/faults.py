@@ -168,9 +168,15 @@ def _raise(error: BaseException) -> Callable[[], None]:
     return deed
 
 
+def _stop() -> None:
+    """Stop here: another thread may take the signal, while this one would go on for a moment."""
+    os.kill(os.getpid(), signal.SIGSTOP)
+    time.sleep(1000)
+
+
 DEEDS: dict[str, Callable[[], None]] = {
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
-    "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+    "stop": _stop,
     "raise": _raise(ZeroDivisionError("out of luck")),
     "memory": _raise(MemoryError("out of room")),
     "damage": lambda: None,
