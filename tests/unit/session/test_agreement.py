@@ -263,7 +263,7 @@ class KeyedAggregators(Aggregators):
     hidden: int = field(default=77, repr=False)
 
 
-@pytest.mark.parametrize("key", [b"do not tell", "do not tell"])
+@pytest.mark.parametrize("key", [b"do not tell anybody", "do not tell anybody"])
 def test_secrets_are_not_told(key: bytes | str) -> None:
     told = _open_fields(KeyedAggregators(HOSTS, key=key))
     assert "not tell" not in str(told)
