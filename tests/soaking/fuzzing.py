@@ -101,8 +101,8 @@ def fuzz_memory(work: Work) -> None:
 
 
 def fuzz_python(work: Work) -> None:
-    # Frames and vectors are NumPy's, each in an allocation of its own, so that Python's objects need
-    # none: twice as many inputs fit into a second.
+    # Frames and vectors are NumPy's, each in an allocation of its own. Python's objects need none,
+    # and twice as many inputs fit into a second.
     environment = sanitized_environment() | {"PYTHONMALLOC": "pymalloc"}
     work.ready()
 
