@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from fewbits.errors import SpecError
 from fewbits.feedback import Feedback
-from fewbits.session import ModelParameter, SavedState, Session
+from fewbits.session import MAX_STEP_COUNT, ModelParameter, SavedState, Session
 from fewbits.transport.tensors import AVERAGED, real_shape
 
 
@@ -101,8 +101,8 @@ class AttachedToSteps(Attached):
 
     @step.setter
     def step(self, step: int) -> None:
-        if not isinstance(step, int) or step < 0:
-            raise SpecError(f"a step is a whole number from 0 on, got {step!r}")
+        if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step < MAX_STEP_COUNT:
+            raise SpecError(f"a step is a whole number from 0 to 2^63 - 1, got {step!r}")
         self.session.progress.step = step
 
     @property

@@ -20,10 +20,11 @@ from fewbits.session.options import (
 from fewbits.session.report import Report
 from fewbits.session.routing import ModelParameter, ModelParameters, Routing
 from fewbits.session.session import Session
-from fewbits.session.state import SavedState
+from fewbits.session.state import MAX_STEP_COUNT, SavedState
 from fewbits.session.warned import warn_user
 
 __all__ = [
+    "MAX_STEP_COUNT",
     "REDUCE_SCATTER",
     "AdapterParts",
     "ArrayValues",

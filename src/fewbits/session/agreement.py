@@ -47,20 +47,30 @@ class RankAgreement:
         with progress.spent.wire():
             agree(self.comm, own, progress)
 
-    def on_step(self, find: Callable[[], tuple[int, Found]]) -> tuple[int, Found]:
-        """Find a state on every rank, of the same step; raises on all ranks or on none."""
-        return _found(self.comm, self.progress, find)
+    def on_step(
+        self, find: Callable[[], tuple[int, Found]], witness: Callable[[Found], int]
+    ) -> tuple[int, Found]:
+        """Find a state on every rank, of the same step; raises on all ranks or on none.
+
+        `witness` is a checksum of what all ranks' states have in common.
+        """
+        return _found(self.comm, self.progress, find, witness)
 
 
 def _found(
-    comm: SessionComm, progress: RankProgress, find: Callable[[], tuple[int, Found]]
+    comm: SessionComm,
+    progress: RankProgress,
+    find: Callable[[], tuple[int, Found]],
+    witness: Callable[[Found], int] = lambda _: 0,
 ) -> tuple[int, Found]:
-    step, found = progress.step, None
+    step, found, common = progress.step, None, 0
     try:
         step, found = find()
+        common = witness(found)
     except Exception as error:
         progress.fault = error
-    own = RankHeader(Phase.CONFIGURE, step, 0, 0, text=f"step {step}")
+    text = f"step {step}" + (f" with common memories {common:08x}" if common else "")
+    own = RankHeader(Phase.CONFIGURE, step, 0, common, text=text)
     try:
         if comm.size > 1:
             agree(comm, own, progress)

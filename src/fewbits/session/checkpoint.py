@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fewbits.errors import DisagreementError, SpecError
+from fewbits.feedback.store import MASTER
 from fewbits.session import state
 from fewbits.session.adapter import AdapterParts
 from fewbits.session.agreement import RankAgreement
@@ -69,7 +70,9 @@ class Checkpoint:
         """Resume from the states that all ranks find, at the same step, on all ranks or on none."""
         self._adapter.settle()
         self._start()
-        step, (memories, own) = self._agreement.on_step(lambda: self._loaded(find(), reshard))
+        step, (memories, own) = self._agreement.on_step(
+            lambda: self._loaded(find(), reshard), lambda found: self._common(found[0])
+        )
         if (feedback := self._chooser.saved.feedback) is not None:
             feedback.store.load(memories)
         self._agreement.progress.step = step
@@ -93,6 +96,16 @@ class Checkpoint:
         mine = feedback.method.shared_out(memories, ranks) if reshard else memories[0]
         feedback.store.check(mine)
         return step, (mine, own[0])
+
+    def _common(self, memories: SavedState) -> int:
+        """A checksum of the memories that all ranks must have alike, or their means would part."""
+        ranks, shapes = self._agreement.comm.size, self._shapes()
+        if ranks == 1:
+            return 0
+        shared = shapes.needed(0, ranks).keys() & shapes.needed(1, ranks).keys() & memories.keys()
+        return state.checksum(
+            {key: memories[key] for key in shared if key.startswith(f"{MASTER}/")}
+        )
 
     def _check(self, saved: RankState, memories: SavedState, reshard: bool) -> None:
         """Refuse memories that are wrong, useless here, or not all that the rank had."""

@@ -22,7 +22,7 @@ from fewbits.session.memories import ShapesByKey
 SavedState = Mapping[str, npt.NDArray[Any]]
 _ABOUT = "fewbits"
 VERSIONS = (1, 2)  # of the words in which a state tells of its run; the last one is written
-_MOST_STEPS = 2**63
+MAX_STEP_COUNT = 2**63
 _FIELDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("version", "step", "rank", "ranks"), (int,)),
     **dict.fromkeys(("model", "plan", "configuration"), (str,)),
@@ -212,7 +212,7 @@ def _about(state: SavedState) -> dict[str, Any]:
     try:
         about: dict[str, Any] = json.loads(np.asarray(state[_ABOUT], np.uint8).tobytes())
         version = about["version"]
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise DisagreementError(f"this is no state of compression: {error}") from error
     if version not in VERSIONS:
         raise DisagreementError(f"the state has version {version}: upgrade fewbits")
@@ -227,7 +227,7 @@ def _refuse_nonsense(about: Mapping[str, Any]) -> None:
     known = _FIELDS if about["version"] == 1 else _FIELDS | {"absent": (list,)}
     wrong = sorted(known.keys() ^ about.keys())
     wrong = wrong or [name for name in known if type(about[name]) not in known[name]]
-    if not wrong and not 0 <= about["step"] < _MOST_STEPS:
+    if not wrong and not 0 <= about["step"] < MAX_STEP_COUNT:
         wrong = ["step"]
     elif not wrong and not 0 <= about["rank"] < about["ranks"]:
         wrong = ["rank"]
@@ -240,7 +240,11 @@ def _refuse_nonsense(about: Mapping[str, Any]) -> None:
 
 def _checksum(about: Mapping[str, Any], arrays: SavedState) -> int:
     """A checksum, which the file format lacks; it finds even a small change of a memory."""
-    crc = crc32c(_bytes(json.dumps(about).encode()))
+    return checksum(arrays, crc32c(_bytes(json.dumps(about).encode())))
+
+
+def checksum(arrays: SavedState, crc: int = 0) -> int:
+    """A checksum of arrays and their names; 0 if there are none."""
     for key, array in sorted(arrays.items()):
         crc = crc32c(_bytes(f"{key} {array.dtype} {array.shape}".encode()), crc)
         crc = crc32c(np.ascontiguousarray(array), crc)
@@ -265,3 +269,9 @@ def _check_all(abouts: Sequence[Mapping[str, Any]]) -> None:
     expected = [(rank, len(abouts), abouts[0]["step"]) for rank in range(len(abouts))]
     if [(about["rank"], about["ranks"], about["step"]) for about in abouts] != expected:
         raise DisagreementError(f"reshard needs the states of all ranks in order, got {given}")
+    for what in ("version", "feedback", "model", "configuration", "plan"):
+        others = [about["rank"] for about in abouts if about[what] != abouts[0][what]]
+        if others:
+            raise DisagreementError(
+                f"reshard needs the states of one run: rank {others[0]} has another {what}"
+            )

@@ -45,6 +45,8 @@ class Aggregators:
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", chosen_key(self.key, self.key_file))
         object.__setattr__(self, "key_file", None)
+        if isinstance(self.addresses, str):
+            raise SpecError(f"aggregators is a list of addresses, got {self.addresses!r}")
         object.__setattr__(self, "addresses", tuple(self.addresses))
         ExponentSpan(2, self.top)
         for address in self.addresses:
@@ -61,9 +63,7 @@ class Switching:
     @classmethod
     def of(cls, name: str, given: Sequence[str] | Aggregators) -> "Switching | None":
         """The switching of the collective of this name; None if it needs no aggregators."""
-        if isinstance(given, str):
-            raise SpecError(f"aggregators is a list of addresses, got {given!r}")
-        chosen = given if isinstance(given, Aggregators) else Aggregators(tuple(given))
+        chosen = given if isinstance(given, Aggregators) else Aggregators(given)  # type: ignore[arg-type]
         if name != SWITCH:
             if chosen.addresses:
                 raise SpecError(f"collective {name!r} has no aggregators: pass 'switch'")

@@ -20,6 +20,8 @@ class SwitchKey:
 
     def __init__(self, secret: bytes | str) -> None:
         given = secret.encode() if isinstance(secret, str) else secret
+        if not isinstance(given, bytes):
+            raise SpecError(f"a key is bytes or text, got {type(secret).__name__}")
         given = given.rstrip(b"\r\n")
         if not _LEAST <= len(given) <= _MOST:
             raise SpecError(f"a key has {_LEAST} to {_MOST} bytes, this one has {len(given)}")

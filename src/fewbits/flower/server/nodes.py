@@ -52,6 +52,7 @@ class Nodes:
         self._most = most
         self._states: OrderedDict[int, NodeState] = OrderedDict()
         self.evicted = 0
+        self._turns = 0  # where turns begin, so that no node that comes back draws a stream again
 
     def __len__(self) -> int:
         return len(self._states)
@@ -67,10 +68,11 @@ class Nodes:
 
     def seen(self, node: int) -> NodeState:
         """The state of a node, which is now the last to be forgotten."""
-        state = self._states.setdefault(node, NodeState())
+        state = self._states.setdefault(node, NodeState(turn=self._turns))
         self._states.move_to_end(node)
         if len(self._states) > self._most:
-            self._states.popitem(last=False)
+            _, forgotten = self._states.popitem(last=False)
+            self._turns = max(self._turns, forgotten.turn)
             self.evicted += 1
             if self.evicted == 1:
                 _LOG.warning(
