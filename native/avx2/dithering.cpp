@@ -164,7 +164,7 @@ void store_fields(uint8_t *to, Vector fields, size_t width) {
 struct PackedCodes {
     const DitherShape &shape;
     Bytes packed;
-    Joiner joiner{shape.width()};
+    Joiner joiner{std::min(shape.width(), 8)}; // wider codes are not put, see takes
     Vector levels = _mm256_set1_epi8(static_cast<char>(shape.levels));
 
     bool takes() const { return shape.width() <= 8; }
