@@ -118,6 +118,7 @@ class SwitchWorker:
         trouble = native.exchange(state, packets, codes, sums, self._scratch)
         if trouble:
             self._failure = self._error(trouble, state)
+            self._closing.set()  # a job that has failed must not look alive
             raise self._failure
         after = state.bytes_sent, state.bytes_received, state.resent
         return Exchanged(*(new - old for new, old in zip(after, before, strict=True)))

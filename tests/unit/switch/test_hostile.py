@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -144,6 +145,29 @@ def test_a_dead_job_is_freed() -> None:
         heir = worker_at(own.address, None, timeout=20)
         heir.join()
         heir.close()
+        assert own.report()["jobs"] == 2
+
+
+def test_a_job_that_failed_is_freed_though_a_worker_of_it_lives() -> None:
+    """One of two workers dies; the other one gets its error, and does not close."""
+    with serving(AggregatorSetup(2, 4, CHUNK, idle=0.5)) as own:
+        given = {"workers": 2, "chunk": CHUNK, "timeout": 1.0}
+        pair = [SwitchWorker([own.address], 77, worker=number, **given) for number in range(2)]
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(SwitchWorker.join, pair))
+        pair[1]._closing.set()  # as if it had died: no sign of life, and no leave
+        lone, sums = table(500, CHUNK, Rng.from_seed(0).key), np.zeros(500, np.uint8)
+        failing = pair[0].start(lone, codes_of(0, 0, 500), sums)
+        with pytest.raises(PeerError, match="waits for workers"):
+            failing.result()
+        heirs = [
+            SwitchWorker([own.address], 78, worker=number, **given | {"timeout": 10.0})
+            for number in range(2)
+        ]
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(SwitchWorker.join, heirs))
+        for each in (*heirs, *pair):
+            each.close()
         assert own.report()["jobs"] == 2
 
 

@@ -24,7 +24,10 @@ def figures_verdict() -> str:
     said = (
         f"These failed: {', '.join(f'`{name}`' for name in failed)}." if failed else "None failed."
     )
-    return paragraph(f"Of {len(stages)} stages {full} have reached their full size. {said}")
+    return paragraph(
+        f"{len(stages)} stages have run on some commit, {full} of them at their full size. {said} "
+        "A stage that is not in the table has not run."
+    )
 
 
 def marked(page: str, root: Path = ROOT_OF_CHECKOUT) -> str:
