@@ -31,7 +31,7 @@ def refuse_sparse(model: nn.Module, ignored: Container[str] = ()) -> None:
 def sparse(name: str) -> SpecError:
     """The error for sparse gradients of some layer or parameter."""
     return SpecError(
-        f"{name} makes sparse gradients, which are not compressed: make its layer with "
+        f"the layer {name!r} makes sparse gradients, which are not compressed: make it with "
         "sparse=False, or train with fewbits.localsgd, which exchanges parameters"
     )
 
