@@ -1,5 +1,6 @@
 """Hypothesis profiles, the `--soak` switch, and fixtures that several folders use."""
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -32,6 +33,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("soak"):
             item.add_marker(skip)
+
+
+def pytest_collection_finish() -> None:
+    """Twenty thousand tests are a million objects, which no collection of garbage need look at."""
+    gc.collect()
+    gc.freeze()
 
 
 def tables() -> tuple[str, ...]:
