@@ -32,6 +32,19 @@ bool has_avx2() {
 #endif
 }
 
+// Everything that the files use. A processor that has AVX-512 but not all of this takes AVX2.
+// __builtin_cpu_supports also asks whether the system keeps the registers.
+bool has_avx512() {
+#if defined(__x86_64__) || defined(__i386__)
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
+           __builtin_cpu_supports("vpclmulqdq");
+#else
+    return false;
+#endif
+}
+
 struct Entry {
     const char *name;
     const Table *table; // null where the compiler could not make it
@@ -42,40 +55,43 @@ struct Entry {
 const Entry entries[] = {
     {"portable", &portable_table, always},
     {"avx2", avx2_table, has_avx2},
+    {"avx512", avx512_table, has_avx512},
 };
 constexpr int kTables = static_cast<int>(std::size(entries));
 
-// The entries of `own`, and those of the portable group where it has none.
-template <class Group> Group filled(const Group *own, const Group *portable) {
+// The entries of `own`, and those of `lower` where it has none.
+template <class Group> Group filled(const Group *own, const Group &lower) {
+    if (own == nullptr) {
+        return lower;
+    }
     using Entries = std::array<void (*)(), sizeof(Group) / sizeof(void (*)())>;
     static_assert(sizeof(Entries) == sizeof(Group), "a group holds function pointers only");
-    auto kernels = std::bit_cast<Entries>(*portable);
-    if (own != nullptr) {
-        const auto given = std::bit_cast<Entries>(*own);
-        for (size_t i = 0; i < kernels.size(); ++i) {
-            kernels[i] = given[i] != nullptr ? given[i] : kernels[i];
-        }
+    auto kernels = std::bit_cast<Entries>(lower);
+    const auto given = std::bit_cast<Entries>(*own);
+    for (size_t i = 0; i < kernels.size(); ++i) {
+        kernels[i] = given[i] != nullptr ? given[i] : kernels[i];
     }
     return std::bit_cast<Group>(kernels);
 }
 
-Kernels filled(const Table &own) {
-    const auto group = [&](auto slot) { return filled(own.*slot, portable_table.*slot); };
+// `lower` is without gaps.
+Kernels filled(const Table &own, const Kernels &lower) {
+    const auto group = [&](auto slot, const auto &below) { return filled(own.*slot, below); };
     return {
-        .common = group(&Table::common),
-        .casts = group(&Table::casts),
-        .natural_float32 = group(&Table::natural_float32),
-        .natural_float64 = group(&Table::natural_float64),
-        .natural_float16 = group(&Table::natural_float16),
-        .natural_bfloat16 = group(&Table::natural_bfloat16),
-        .coder = group(&Table::coder),
-        .stages = group(&Table::stages),
-        .dithering = group(&Table::dithering),
-        .sign = group(&Table::sign),
-        .steps = group(&Table::steps),
-        .spherical = group(&Table::spherical),
-        .switching = group(&Table::switching),
-        .sealing = group(&Table::sealing),
+        .common = group(&Table::common, lower.common),
+        .casts = group(&Table::casts, lower.casts),
+        .natural_float32 = group(&Table::natural_float32, lower.natural_float32),
+        .natural_float64 = group(&Table::natural_float64, lower.natural_float64),
+        .natural_float16 = group(&Table::natural_float16, lower.natural_float16),
+        .natural_bfloat16 = group(&Table::natural_bfloat16, lower.natural_bfloat16),
+        .coder = group(&Table::coder, lower.coder),
+        .stages = group(&Table::stages, lower.stages),
+        .dithering = group(&Table::dithering, lower.dithering),
+        .sign = group(&Table::sign, lower.sign),
+        .steps = group(&Table::steps, lower.steps),
+        .spherical = group(&Table::spherical, lower.spherical),
+        .switching = group(&Table::switching, lower.switching),
+        .sealing = group(&Table::sealing, lower.sealing),
     };
 }
 
@@ -84,10 +100,11 @@ Kernels filled(const Table &own) {
 class Registry {
   public:
     Registry() {
+        Kernels lower = {}; // the best table so far: what the next one lacks is taken from it
         for (int i = 0; i < kTables; ++i) {
             usable_[i] = entries[i].table != nullptr && entries[i].runs();
             if (usable_[i]) {
-                kernels_[i] = filled(*entries[i].table);
+                lower = kernels_[i] = filled(*entries[i].table, lower);
             }
         }
     }

@@ -278,11 +278,12 @@ template <template <class> class Slot> struct Groups {
 template <class Group> using GroupValue = Group;
 template <class Group> using GroupPointer = const Group *;
 
-// What an instruction set provides: a null group, or a null entry of a group, is left to the
-// portable table, which has everything.
+// What an instruction set provides: a null group, or a null entry of a group, is left to the next
+// lower table that runs here, at last to the portable one, which has everything.
 using Table = Groups<GroupPointer>;
 extern const Table portable_table;
 extern const Table *const avx2_table; // null where the compiler cannot make it
+extern const Table *const avx512_table;
 
 // A table without gaps.
 using Kernels = Groups<GroupValue>;

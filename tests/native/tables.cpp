@@ -17,18 +17,19 @@
 namespace fewbits {
 namespace {
 
-// Kernels that tell whose they are.
-template <bool other> uint32_t crc32c(uint32_t, ConstBytes) { return other; }
-template <bool other> size_t nonzero(ConstBytes, Bytes) { return other; }
-template <bool other> bool check(std::span<const uint8_t>, uint32_t) { return other; }
+// Kernels that tell whose they are: the number of their table.
+template <int table> uint32_t crc32c(uint32_t, ConstBytes) { return table; }
+template <int table> size_t nonzero(ConstBytes, Bytes) { return table; }
+template <int table> bool check(std::span<const uint8_t>, uint32_t) { return table != 0; }
 void pack(std::span<const uint16_t>, int, Bytes packed) { packed[0] = 1; }
 
-constexpr CommonKernels common = {crc32c<false>, nullptr, pack, nullptr};
-constexpr CommonKernels other_common = {crc32c<true>, nullptr, nullptr, nullptr};
-constexpr CoderKernels coder = {nullptr, nullptr, nullptr, nonzero<false>,
+constexpr CommonKernels common = {crc32c<0>, nullptr, pack, nullptr};
+constexpr CommonKernels other_common = {crc32c<1>, nullptr, nullptr, nullptr};
+template <int table>
+constexpr CoderKernels coder = {nullptr, nullptr, nullptr, nonzero<table>,
                                 nullptr, nullptr, nullptr, nullptr};
-template <bool other>
-constexpr SwitchKernels switching = {nullptr, check<other>, nullptr, nullptr, nullptr, nullptr};
+template <int table>
+constexpr SwitchKernels switching = {nullptr, check<table>, nullptr, nullptr, nullptr, nullptr};
 
 // Groups that nobody calls.
 constexpr CastKernels casts = {};
@@ -41,7 +42,9 @@ constexpr SphereKernels spherical = {};
 constexpr HashKernels sealing = {};
 
 // It has a checksum and the last group. All else is left out, an entry or a whole group.
-constexpr Table sparse = {.common = &other_common, .switching = &switching<true>};
+constexpr Table sparse = {.common = &other_common, .switching = &switching<1>};
+// One more above it, which has a kernel that the one below lacks.
+constexpr Table sparser = {.coder = &coder<2>};
 
 } // namespace
 
@@ -52,16 +55,17 @@ constinit const Table portable_table = {
     .natural_float64 = &natural<Float64>,
     .natural_float16 = &natural<Float16>,
     .natural_bfloat16 = &natural<Bfloat16>,
-    .coder = &coder,
+    .coder = &coder<0>,
     .stages = &stages,
     .dithering = &dithering,
     .sign = &sign,
     .steps = &steps,
     .spherical = &spherical,
-    .switching = &switching<false>,
+    .switching = &switching<0>,
     .sealing = &sealing,
 };
 constinit const Table *const avx2_table = &sparse;
+constinit const Table *const avx512_table = &sparser;
 
 } // namespace fewbits
 
@@ -69,31 +73,36 @@ using namespace fewbits;
 
 namespace {
 
-void check_table(int simd, bool other) {
+// Which table has the checksum and the check, and which one the count.
+void check_table(int simd, uint32_t checksum, size_t count) {
     REQUIRE(fewbits_use_simd(simd) == FEWBITS_OK);
     REQUIRE(fewbits_simd() == simd);
-    REQUIRE(kernels().common.crc32c(0, {}) == uint32_t{other});
-    REQUIRE(kernels().switching.check({}, 0) == other);
-    // What the other table leaves out.
+    REQUIRE(kernels().common.crc32c(0, {}) == checksum);
+    REQUIRE(kernels().switching.check({}, 0) == (checksum != 0));
+    REQUIRE(kernels().coder.nonzero({}, {}) == count);
+    // What only the portable table has.
     uint8_t packed[1] = {0};
     kernels().common.pack({}, 1, {packed, 1});
     REQUIRE(packed[0] == 1);
-    REQUIRE(kernels().coder.nonzero({}, {}) == 0);
 }
 
 } // namespace
 
 int main() {
-    REQUIRE(std::strcmp(fewbits_simd_name(0), "portable") == 0);
-    REQUIRE(std::strcmp(fewbits_simd_name(1), "avx2") == 0);
-    REQUIRE(fewbits_simd_name(-1) == nullptr && fewbits_simd_name(2) == nullptr);
-    const int picked = fewbits_simd();
-    check_table(0, false);
-    if (fewbits_use_simd(1) == FEWBITS_OK) { // this processor can run it
-        REQUIRE(picked == 1);
-        check_table(1, true);
-    } else {
-        REQUIRE(picked == 0 && fewbits_simd() == 0);
+    const char *const names[] = {"portable", "avx2", "avx512"};
+    for (int simd = 0; simd < 3; ++simd) {
+        REQUIRE(std::strcmp(fewbits_simd_name(simd), names[simd]) == 0);
+    }
+    REQUIRE(fewbits_simd_name(-1) == nullptr && fewbits_simd_name(3) == nullptr);
+    const int best = fewbits_simd();
+    check_table(0, 0, 0);
+    for (int simd = 2; simd > 0; --simd) {
+        if (fewbits_use_simd(simd) == FEWBITS_OK) { // this processor can run it
+            REQUIRE(best >= simd);
+            check_table(simd, 1, simd == 2 ? 2 : 0);
+        } else {
+            REQUIRE(best < simd && fewbits_simd() != simd);
+        }
     }
     return 0;
 }

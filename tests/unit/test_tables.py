@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-def test_what_a_table_leaves_out_is_the_portable_tables(tmp_path: Path) -> None:
+def test_what_a_table_leaves_out_is_the_next_lower_tables(tmp_path: Path) -> None:
     """The dispatcher, linked with tables whose kernels tell whose they are."""
     compiler = os.environ.get("CXX") or shutil.which("c++")
     if compiler is None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from fewbits.backend import library
 from fewbits.backend import switch as native
 from fewbits.errors import SpecError
 from fewbits.reference import sealing
@@ -19,15 +18,7 @@ SECRET = "a key of enough bytes"
 KEY = bytes(range(32))
 
 
-@pytest.fixture(params=library.SIMD)
-def table(request: pytest.FixtureRequest):
-    before = library.simd()
-    library.use_simd(request.param)
-    yield
-    library.use_simd(before)
-
-
-@pytest.mark.usefixtures("table")
+@pytest.mark.usefixtures("simd")
 def test_tags_are_the_references_at_every_length() -> None:
     data = random.Random(1).randbytes(3 * 512 + 70)
     for size in range(len(data) + 1):
@@ -36,7 +27,7 @@ def test_tags_are_the_references_at_every_length() -> None:
     assert native.tag(KEY, large) == sealing.tag(KEY, large)
 
 
-@pytest.mark.usefixtures("table")
+@pytest.mark.usefixtures("simd")
 def test_every_bit_of_key_and_data_counts() -> None:
     data = bytes(1200)
     seen = {native.tag(KEY, data)}
@@ -51,7 +42,7 @@ def test_every_bit_of_key_and_data_counts() -> None:
     assert len(seen) == 1 + -(-8 * len(data) // 7) + 256
 
 
-@pytest.mark.usefixtures("table")
+@pytest.mark.usefixtures("simd")
 def test_keys_of_jobs_are_the_references() -> None:
     made = set()
     for job, nonce, side in ((1, 0, 0), (1, 0, 1), (0, 1, 0), (2**64 - 1, 2**63, 1)):

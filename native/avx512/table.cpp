@@ -1,0 +1,28 @@
+// The AVX-512 table: only what gains over AVX2, whose kernels fill the gaps.
+#include "kernels.h"
+
+#if defined(__AVX512VBMI2__)
+
+#include "avx512/avx512.h"
+
+namespace fewbits {
+namespace {
+
+// A constant, as in avx2/table.cpp.
+constinit const Table table = {
+    .sealing = &avx512_sealing,
+};
+
+} // namespace
+
+constinit const Table *const avx512_table = &table;
+
+} // namespace fewbits
+
+#else
+
+namespace fewbits {
+constinit const Table *const avx512_table = nullptr;
+} // namespace fewbits
+
+#endif
