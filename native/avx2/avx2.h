@@ -1,7 +1,12 @@
 // What the AVX2 files share. Included only by files that are compiled for AVX2.
 #pragma once
 
+// GCC 12 finds fault with its own header, where AVX-512's functions leave unused lanes open.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>
+#pragma GCC diagnostic pop
 
 #include <cstring>
 

@@ -6,7 +6,7 @@
 namespace fewbits {
 
 // A single block has no use for eight lanes.
-constinit const HashKernels avx2_sealing = {strides, marked, nullptr};
+constinit const HashKernels avx2_sealing = {strides, marked, nullptr, nullptr, nullptr, roots};
 
 } // namespace fewbits
 

@@ -104,6 +104,27 @@ void marked(uint32_t *words, const uint8_t *data, const LeafMarks &marks) {
     }
 }
 
-} // namespace
+// Unused lanes are computed too; a single one is quicker alone.
+[[maybe_unused]] void roots(uint32_t *words, const uint8_t *data, size_t count) {
+    if (count == 1) {
+        return portable_sealing.roots(words, data, count);
+    }
+    Vector h[kHashWords];
+    Vector change[kHashWords];
+    for (size_t i = 0; i < kHashWords; ++i) {
+        h[i] = load(words + i * kHashLeaves);
+    }
+    const Vector none = _mm256_setzero_si256();
+    const Vector last = all(UINT32_MAX);
+    compressed(h, data, all(2 * kHashBlock), none, none, change);
+    for (size_t i = 0; i < kHashWords; ++i) {
+        h[i] = _mm256_xor_si256(h[i], change[i]);
+    }
+    compressed(h, data + kHashStride, all(3 * kHashBlock), last, last, change);
+    for (size_t i = 0; i < kHashWords; ++i) {
+        store(words + i * kHashLeaves, _mm256_xor_si256(h[i], change[i]));
+    }
+}
 
+} // namespace
 } // namespace fewbits

@@ -5,6 +5,18 @@
 #include "avx2/avx2.h"
 
 namespace fewbits {
+namespace { // internal linkage: see random.h
+
+using Wide = __m512i;
+
+inline Wide all_wide(uint32_t x) { return _mm512_set1_epi32(static_cast<int>(x)); }
+inline Wide load_wide(const void *from) { return _mm512_loadu_si512(from); }
+inline void store_wide(void *to, Wide x) { _mm512_storeu_si512(to, x); }
+inline Wide both(Vector low, Vector high) {
+    return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+}
+
+} // namespace
 
 extern const HashKernels avx512_sealing;
 

@@ -54,8 +54,30 @@ void block(uint32_t *words, const uint8_t *data, uint32_t count, bool last, bool
     compress(words, 1, data, count, last ? UINT32_MAX : 0, last_node ? UINT32_MAX : 0);
 }
 
+// One after the other, with the kernels in use: a table may have vectors, but none that wide.
+void two_strides(uint32_t *words, const uint8_t *const *data, size_t count, uint32_t done) {
+    for (size_t i = 0; i < 2; ++i) {
+        kernels().sealing.strides(words + i * kHashWords * kHashLeaves, data[i], count, done);
+    }
+}
+
+void two_marked(uint32_t *words, const uint8_t *const *data, const LeafMarks &marks) {
+    for (size_t i = 0; i < 2; ++i) {
+        kernels().sealing.marked(words + i * kHashWords * kHashLeaves, data[i], marks);
+    }
+}
+
+void roots(uint32_t *words, const uint8_t *data, size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+        const uint8_t *const own = data + i * kHashBlock;
+        compress(words + i, kHashLeaves, own, 2 * kHashBlock, 0, 0);
+        compress(words + i, kHashLeaves, own + kHashStride, 3 * kHashBlock, UINT32_MAX, UINT32_MAX);
+    }
+}
+
 } // namespace
 
-constinit const HashKernels portable_sealing = {strides, marked, block};
+constinit const HashKernels portable_sealing = {strides,     marked,     block,
+                                                two_strides, two_marked, roots};
 
 } // namespace fewbits

@@ -29,6 +29,14 @@ struct HashKernels {
     void (*marked)(uint32_t *words, const uint8_t *data, const LeafMarks &marks);
     // One block of one state of eight words.
     void (*block)(uint32_t *words, const uint8_t *data, uint32_t count, bool last, bool last_node);
+    // `strides` and `marked` for two messages of the same length; their states follow each other.
+    void (*two_strides)(uint32_t *words, const uint8_t *const *data, size_t count,
+                        uint32_t done) = nullptr;
+    void (*two_marked)(uint32_t *words, const uint8_t *const *data,
+                       const LeafMarks &marks) = nullptr;
+    // The two blocks after the key's of up to eight roots, which lie like the leaves of two
+    // strides.
+    void (*roots)(uint32_t *words, const uint8_t *data, size_t count) = nullptr;
 };
 
 namespace { // internal linkage: see random.h
@@ -48,16 +56,17 @@ namespace { // internal linkage: see random.h
     {6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5},
     {10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0}};
 
-// The ten rounds on a state of sixteen words of any kind; `Step` has the arithmetic.
+// The ten rounds on a state of sixteen words of any kind; `Arithmetic` adds, mixes and turns them.
+// Words of the message are added first: the others come later.
 template <class Arithmetic, class Word>
 [[gnu::always_inline]] inline void hash_rounds(Word *v, const Word *message) {
     const auto mix = [v](int a, int b, int c, int d, Word x, Word y)
                          __attribute__((always_inline)) {
-                             v[a] = Arithmetic::add(Arithmetic::add(v[a], v[b]), x);
+                             v[a] = Arithmetic::add(Arithmetic::add(v[a], x), v[b]);
                              v[d] = Arithmetic::template turn<16>(Arithmetic::mix(v[d], v[a]));
                              v[c] = Arithmetic::add(v[c], v[d]);
                              v[b] = Arithmetic::template turn<12>(Arithmetic::mix(v[b], v[c]));
-                             v[a] = Arithmetic::add(Arithmetic::add(v[a], v[b]), y);
+                             v[a] = Arithmetic::add(Arithmetic::add(v[a], y), v[b]);
                              v[d] = Arithmetic::template turn<8>(Arithmetic::mix(v[d], v[a]));
                              v[c] = Arithmetic::add(v[c], v[d]);
                              v[b] = Arithmetic::template turn<7>(Arithmetic::mix(v[b], v[c]));

@@ -29,6 +29,10 @@ struct SwitchHeader {
         tag[kTagSize]; // of all other bytes of the packet, in order; without a key their CRC-32C
 };
 static_assert(sizeof(SwitchHeader) == FEWBITS_SWITCH_HEADER);
+constexpr size_t kTagged = sizeof(SwitchHeader) - kTagSize; // bytes of a header before its tag
+
+// What is known of a packet's tag before the packet is looked at.
+enum class TagState : uint8_t { unchecked, right, wrong };
 
 namespace { // internal linkage: see random.h
 
@@ -44,10 +48,10 @@ inline uint32_t switch_most(uint32_t workers) {
 // Tags of packets without a key are checksums.
 [[maybe_unused]] void switch_tag(const SwitchHeader &header, const SealKey *key, ConstBytes payload,
                                  uint8_t tag[kTagSize]) {
-    const ConstBytes head{reinterpret_cast<const uint8_t *>(&header),
-                          sizeof(header) - sizeof(header.tag)};
+    const ConstBytes head{reinterpret_cast<const uint8_t *>(&header), kTagged};
     if (key != nullptr) {
-        return seal_tag(*key, head, payload, tag);
+        const Sealing one{key, head, payload, tag};
+        return seal_tags({&one, 1});
     }
     const uint32_t crc = kernels().common.crc32c(kernels().common.crc32c(0, head), payload);
     std::memset(tag, 0, kTagSize);
@@ -67,8 +71,11 @@ inline uint32_t switch_most(uint32_t workers) {
     return std::memcmp(header.magic, kSwitchMagic, 4) == 0 && header.version == kSwitchVersion;
 }
 
-[[maybe_unused]] bool is_sealed(const SwitchHeader &header, const SealKey *key,
-                                ConstBytes payload) {
+[[maybe_unused]] bool is_sealed(const SwitchHeader &header, const SealKey *key, ConstBytes payload,
+                                TagState known) {
+    if (known != TagState::unchecked) {
+        return known == TagState::right;
+    }
     uint8_t tag[kTagSize];
     switch_tag(header, key, payload, tag);
     return same_tag(tag, header.tag);
@@ -79,9 +86,13 @@ inline uint32_t switch_most(uint32_t workers) {
            payload.size() == (has_codes(header.kind) ? header.count : 0);
 }
 
-[[maybe_unused]] void seal_switch(SwitchHeader &header, const SealKey *key, ConstBytes payload) {
+[[maybe_unused]] void name_switch(SwitchHeader &header) {
     std::memcpy(header.magic, kSwitchMagic, 4);
     header.version = kSwitchVersion;
+}
+
+[[maybe_unused]] void seal_switch(SwitchHeader &header, const SealKey *key, ConstBytes payload) {
+    name_switch(header);
     switch_tag(header, key, payload, header.tag);
 }
 

@@ -20,11 +20,13 @@ class Message {
     Message(ConstBytes head, ConstBytes body) : head_(head), body_(body) {}
 
     size_t size() const { return head_.size() + body_.size(); }
-    // Consecutive strides from the one after the first on, where they lie.
-    const uint8_t *inside() const { return body_.data() + (kHashStride - head_.size()); }
-    // Any stride, filled up with zeros.
-    const uint8_t *copied(size_t stride) {
+    // A stride, filled up with zeros. One that the body has whole is where it lies, and the next
+    // ones of that kind follow it; another is copied into the only room.
+    const uint8_t *at(size_t stride) {
         const size_t from = stride * kHashStride;
+        if (from >= head_.size() && from + kHashStride <= size()) {
+            return body_.data() + (from - head_.size());
+        }
         const size_t count = std::min(kHashStride, size() - from);
         const size_t split = from < head_.size() ? std::min(head_.size() - from, count) : 0;
         if (split > 0) {
@@ -42,14 +44,42 @@ class Message {
     alignas(64) uint8_t room_[kHashStride];
 };
 
+using Words = LeafWords[2];
+
+// The leaves of one message or of two of the same length.
+struct Leaves {
+    Message messages[2];
+    size_t count; // of messages
+    Words &words;
+
+    // `number` strides from this one on.
+    void strides(size_t stride, size_t number, uint32_t done) {
+        const HashKernels &own = kernels().sealing;
+        if (count == 2) {
+            const uint8_t *const data[] = {messages[0].at(stride), messages[1].at(stride)};
+            own.two_strides(words[0], data, number, done);
+        } else {
+            own.strides(words[0], messages[0].at(stride), number, done);
+        }
+    }
+    void marked(size_t stride, const LeafMarks &marks) {
+        const HashKernels &own = kernels().sealing;
+        if (count == 2) {
+            const uint8_t *const data[] = {messages[0].at(stride), messages[1].at(stride)};
+            own.two_marked(words[0], data, marks);
+        } else {
+            own.marked(words[0], messages[0].at(stride), marks);
+        }
+    }
+};
+
 // All leaves' blocks, of which `rest` bytes of a last stride are left to come after `full` others.
-void hash_leaves(uint32_t *words, Message &message, size_t full, size_t rest) {
-    const HashKernels &own = kernels().sealing;
+void hash_leaves(Leaves &leaves, size_t full, size_t rest) {
     if (full > 1) {
-        own.strides(words, message.copied(0), 1, kHashBlock);
+        leaves.strides(0, 1, kHashBlock);
     }
     if (full > 2) {
-        own.strides(words, message.inside(), full - 2, 2 * kHashBlock);
+        leaves.strides(1, full - 2, 2 * kHashBlock);
     }
     LeafMarks marks;
     const auto before = static_cast<uint32_t>((1 + full) * kHashBlock);
@@ -59,7 +89,7 @@ void hash_leaves(uint32_t *words, Message &message, size_t full, size_t rest) {
             marks.last[leaf] = leaf * kHashBlock >= rest ? kEvery : 0;
             marks.live[leaf] = kEvery;
         }
-        own.marked(words, message.copied(full - 1), marks);
+        leaves.marked(full - 1, marks);
     }
     if (rest > 0) {
         for (size_t leaf = 0; leaf < kHashLeaves; ++leaf) {
@@ -68,7 +98,61 @@ void hash_leaves(uint32_t *words, Message &message, size_t full, size_t rest) {
             marks.last[leaf] = kEvery;
             marks.live[leaf] = from < rest ? kEvery : 0;
         }
-        own.marked(words, message.copied(full), marks);
+        leaves.marked(full, marks);
+    }
+}
+
+size_t size_of(const Sealing &one) { return one.head.size() + one.body.size(); }
+
+// What the roots of up to eight packets hash: digests of leaves, a block of each packet, then
+// another of each.
+struct Roots {
+    alignas(64) uint8_t data[2 * kHashStride] = {};
+    LeafWords words = {};
+
+    void set(size_t place, const Sealing &one, const uint32_t *leaves) {
+        const size_t size = size_of(one);
+        for (size_t leaf = 0; leaf < kHashLeaves; ++leaf) {
+            const bool empty = size < kHashStride && leaf * kHashBlock >= size;
+            const uint32_t *const from = empty ? one.key->empty : leaves;
+            uint32_t digest[kTagSize / sizeof(uint32_t)];
+            for (size_t word = 0; word < std::size(digest); ++word) {
+                digest[word] = from[word * kHashLeaves + leaf];
+            }
+            uint8_t *const to = data + leaf / 4 * kHashStride + place * kHashBlock;
+            std::memcpy(to + leaf % 4 * kTagSize, digest, kTagSize);
+        }
+        for (size_t word = 0; word < kHashWords; ++word) {
+            words[word * kHashLeaves + place] = one.key->root[word];
+        }
+    }
+    void get(size_t place, uint8_t *tag) const {
+        for (size_t word = 0; word < kTagSize / sizeof(uint32_t); ++word) {
+            std::memcpy(tag + word * sizeof(uint32_t), &words[word * kHashLeaves + place],
+                        sizeof(uint32_t));
+        }
+    }
+};
+
+// At most eight.
+void seal_some(std::span<const Sealing> some) {
+    Roots roots;
+    for (size_t i = 0; i < some.size();) {
+        const bool two = i + 1 < some.size() && size_of(some[i]) == size_of(some[i + 1]);
+        const Sealing &one = some[i];
+        const Sealing &other = some[i + (two ? 1 : 0)];
+        Words words;
+        std::memcpy(words[0], one.key->begun, sizeof(LeafWords));
+        std::memcpy(words[1], other.key->begun, sizeof(LeafWords));
+        Leaves leaves{{{one.head, one.body}, {other.head, other.body}}, two ? 2u : 1u, words};
+        hash_leaves(leaves, size_of(one) / kHashStride, size_of(one) % kHashStride);
+        for (size_t j = 0; j < leaves.count; ++j, ++i) {
+            roots.set(i, some[i], words[j]);
+        }
+    }
+    kernels().sealing.roots(roots.words, roots.data, some.size());
+    for (size_t i = 0; i < some.size(); ++i) {
+        roots.get(i, some[i].tag);
     }
 }
 
@@ -97,26 +181,10 @@ void SealKey::set(const uint8_t key[kKeySize]) {
     kernels().sealing.block(root, blocks, kHashBlock, false, false);
 }
 
-void seal_tag(const SealKey &key, ConstBytes head, ConstBytes body, uint8_t tag[kTagSize]) {
-    Message message(head, body);
-    const size_t full = message.size() / kHashStride;
-    const size_t rest = message.size() % kHashStride;
-    LeafWords words;
-    std::memcpy(words, key.begun, sizeof(words));
-    hash_leaves(words, message, full, rest);
-    uint32_t digests[kHashLeaves][kTagSize / sizeof(uint32_t)];
-    for (size_t leaf = 0; leaf < kHashLeaves; ++leaf) {
-        const uint32_t *from = full == 0 && leaf * kHashBlock >= rest ? key.empty : words;
-        for (size_t word = 0; word < kTagSize / sizeof(uint32_t); ++word) {
-            digests[leaf][word] = from[word * kHashLeaves + leaf];
-        }
+void seal_tags(std::span<const Sealing> all) {
+    for (size_t at = 0; at < all.size(); at += kHashLeaves) {
+        seal_some(all.subspan(at, std::min(kHashLeaves, all.size() - at)));
     }
-    uint32_t root[kHashWords];
-    std::memcpy(root, key.root, sizeof(root));
-    const auto *bytes = reinterpret_cast<const uint8_t *>(digests);
-    kernels().sealing.block(root, bytes, 2 * kHashBlock, false, false);
-    kernels().sealing.block(root, bytes + kHashBlock, 3 * kHashBlock, true, true);
-    std::memcpy(tag, root, kTagSize);
 }
 
 void switch_subkey(const uint8_t root[kKeySize], uint64_t job, uint64_t nonce, uint32_t side,
@@ -145,7 +213,8 @@ int fewbits_switch_tag(const uint8_t key[kKeySize], const uint8_t *data, size_t 
                        uint8_t tag[kTagSize]) {
     SealKey own;
     own.set(key);
-    seal_tag(own, {}, {data, size}, tag);
+    const Sealing one{&own, {}, {data, size}, tag};
+    seal_tags({&one, 1});
     return FEWBITS_OK;
 }
 

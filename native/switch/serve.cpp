@@ -37,16 +37,20 @@ class Server {
 
   private:
     void answer(size_t came, uint64_t time) {
+        inbox_.check(came,
+                     [&](const SwitchHeader &header) { return switch_up_key(state_, header); });
         for (size_t i = 0; i < came; ++i) {
             fewbits_switch_action &action = actions_[i];
-            const size_t cut = inbox_.is_cut(i) ? 0 : inbox_.size(i); // then it is malformed
-            fewbits_switch_packet(memory_, size_, inbox_.packet(i), cut, inbox_.from(i),
-                                  inbox_.from_size(i), time, &statistics_, &action);
+            switch_packet(memory_, inbox_.bytes(i), inbox_.tag(i),
+                          {inbox_.from(i), inbox_.from_size(i)}, time, false, statistics_, action);
             if (action.what == FEWBITS_SWITCH_BROADCAST) {
                 for (uint32_t worker = 0; worker < state_.setup.workers; ++worker) {
                     SwitchAddress &to = state_.job.workers[worker];
                     outbox_.add(memory_ + action.offset, action.size, nullptr, 0, to.bytes,
                                 to.size);
+                    if (worker == 0 && state_.setup.keyed != 0) { // the others have the same bytes
+                        outbox_.seal(&state_.job.down);
+                    }
                 }
             } else if (action.what != FEWBITS_SWITCH_NOTHING) {
                 const bool own = action.what == FEWBITS_SWITCH_REPLY;

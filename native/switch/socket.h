@@ -48,7 +48,35 @@ class Inbox {
     size_t from_size(size_t i) const {
         return std::min<size_t>(headers_[i].msg_hdr.msg_namelen, FEWBITS_SWITCH_ADDRESS);
     }
-    bool is_cut(size_t i) const { return (headers_[i].msg_hdr.msg_flags & MSG_TRUNC) != 0; }
+    // What was received; nothing if it was too long.
+    ConstBytes bytes(size_t i) const {
+        const bool cut = (headers_[i].msg_hdr.msg_flags & MSG_TRUNC) != 0;
+        return {packet(i), cut ? 0 : size(i)};
+    }
+
+    // Checks the first tags together: of packets for which `key_of(header)` is a key.
+    template <class KeyOf> void check(size_t count, KeyOf key_of) {
+        Sealing wanted[kBatch];
+        uint8_t tags[kBatch][kTagSize];
+        size_t places[kBatch];
+        size_t found = 0;
+        for (size_t i = 0; i < count; ++i) {
+            SwitchHeader header;
+            tags_[i] = TagState::unchecked;
+            const SealKey *const key = read_switch(bytes(i), header) ? key_of(header) : nullptr;
+            if (key != nullptr) {
+                wanted[found] = {key, bytes(i).first(kTagged), bytes(i).subspan(sizeof(header)),
+                                 tags[found]};
+                places[found++] = i;
+            }
+        }
+        seal_tags({wanted, found});
+        for (size_t j = 0; j < found; ++j) {
+            const bool right = same_tag(tags[j], packet(places[j]) + kTagged);
+            tags_[places[j]] = right ? TagState::right : TagState::wrong;
+        }
+    }
+    TagState tag(size_t i) const { return tags_[i]; }
 
   private:
     uint8_t *room_;
@@ -56,6 +84,7 @@ class Inbox {
     mmsghdr headers_[kBatch];
     iovec pieces_[kBatch];
     uint8_t from_[kBatch][FEWBITS_SWITCH_ADDRESS];
+    TagState tags_[kBatch];
 };
 
 // Packets that wait to be sent together. What cannot be sent is lost, as on any network.
@@ -80,7 +109,20 @@ class Outbox {
         ++packets;
         bytes += head_size + tail_size;
     }
+    // The packet that was added last gets its tag when it is sent, together with others.
+    void seal(const SealKey *key) {
+        const iovec *pieces = pieces_[count_ - 1];
+        auto *const head = static_cast<uint8_t *>(pieces[0].iov_base);
+        const size_t behind = pieces[0].iov_len - sizeof(SwitchHeader);
+        const ConstBytes body =
+            headers_[count_ - 1].msg_hdr.msg_iovlen == 2
+                ? ConstBytes{static_cast<uint8_t *>(pieces[1].iov_base), pieces[1].iov_len}
+                : ConstBytes{head + sizeof(SwitchHeader), behind};
+        unsealed_[unsealed_count_++] = {key, {head, kTagged}, body, head + kTagged};
+    }
     void flush() {
+        seal_tags({unsealed_, unsealed_count_});
+        unsealed_count_ = 0;
         size_t done = 0;
         while (done < count_) {
             const int sent =
@@ -100,6 +142,8 @@ class Outbox {
     size_t count_ = 0;
     mmsghdr headers_[kOutgoing];
     iovec pieces_[kOutgoing][2];
+    Sealing unsealed_[kOutgoing];
+    size_t unsealed_count_ = 0;
 };
 
 // Bytes that an inbox needs.

@@ -17,6 +17,7 @@ struct Visit {
     uint64_t now;
     fewbits_switch_statistics &statistics;
     fewbits_switch_action &action;
+    bool seals; // sums too; else the caller does it before it sends them
 
     uint64_t bit() const { return uint64_t{1} << header.worker; }
     bool keyed() const { return state.setup.keyed != 0; }
@@ -32,6 +33,16 @@ bool is_named(const SwitchState &state, const SwitchJob &job, const SwitchHeader
            (state.setup.keyed == 0 || job.nonce == header.nonce);
 }
 
+// The job that a packet says to belong to, if the state has it.
+const SwitchJob *named_job(const SwitchState &state, const SwitchHeader &header) {
+    for (const SwitchJob *job : {&state.job, &state.next}) {
+        if (is_named(state, *job, header)) {
+            return job;
+        }
+    }
+    return nullptr;
+}
+
 // The key of one direction for the job and the nonce of a packet; null without a key. `room` takes
 // that of a job that the state does not have.
 const SealKey *key_of(const SwitchState &state, const SwitchHeader &header, uint32_t side,
@@ -39,10 +50,8 @@ const SealKey *key_of(const SwitchState &state, const SwitchHeader &header, uint
     if (state.setup.keyed == 0) {
         return nullptr;
     }
-    for (const SwitchJob *job : {&state.job, &state.next}) {
-        if (is_named(state, *job, header)) {
-            return side == kUp ? &job->up : &job->down;
-        }
+    if (const SwitchJob *job = named_job(state, header)) {
+        return side == kUp ? &job->up : &job->down;
     }
     uint8_t key[kKeySize];
     switch_subkey(state.setup.key, header.job, header.nonce, side, key);
@@ -194,7 +203,12 @@ void complete(const Visit &visit, const SwitchPlaces &places, SwitchVersion &ver
     header.flags = version.flags;
     header.worker = kEveryone;
     header.sequence = 0; // the round tells
-    seal_switch(header, visit.keyed() ? &visit.state.job.down : nullptr, {codes, version.count});
+    if (visit.keyed() && !visit.seals) {
+        name_switch(header);
+    } else {
+        seal_switch(header, visit.keyed() ? &visit.state.job.down : nullptr,
+                    {codes, version.count});
+    }
     std::memcpy(packet, &header, sizeof(header));
     version.complete = 1;
     ++visit.statistics.sums;
@@ -312,6 +326,40 @@ void act(const Visit &visit) {
 }
 
 } // namespace
+
+const SealKey *switch_up_key(const SwitchState &state, const SwitchHeader &header) {
+    const SwitchJob *const job = state.setup.keyed != 0 ? named_job(state, header) : nullptr;
+    return job != nullptr ? &job->up : nullptr;
+}
+
+void switch_packet(uint8_t *memory, ConstBytes packet, TagState tag, ConstBytes from, uint64_t now,
+                   bool seals, fewbits_switch_statistics &statistics,
+                   fewbits_switch_action &action) {
+    auto &own = *reinterpret_cast<SwitchState *>(memory);
+    action.what = FEWBITS_SWITCH_NOTHING;
+    ++statistics.packets;
+    statistics.bytes += packet.size();
+    SwitchHeader header;
+    if (!read_switch(packet, header)) {
+        ++statistics.malformed;
+        return;
+    }
+    const ConstBytes payload = packet.subspan(sizeof(header));
+    SealKey room;
+    const bool known = tag != TagState::unchecked;
+    const SealKey *const key = known ? nullptr : key_of(own, header, kUp, room);
+    if (!is_sealed(header, key, payload, tag)) {
+        ++(own.setup.keyed != 0 ? statistics.forged : statistics.malformed);
+        return;
+    }
+    if (!is_formed(header, payload)) {
+        ++statistics.malformed;
+        return;
+    }
+    act({memory, own, header, payload.data(), from.data(), from.size(), now, statistics, action,
+         seals});
+}
+
 } // namespace fewbits
 
 using namespace fewbits;
@@ -340,33 +388,14 @@ int fewbits_switch_init(void *state, size_t size, const fewbits_switch_setup *se
 int fewbits_switch_packet(void *state, size_t size, const uint8_t *packet, size_t packet_size,
                           const uint8_t *from, size_t from_size, uint64_t now,
                           fewbits_switch_statistics *statistics, fewbits_switch_action *action) {
-    auto *own = static_cast<SwitchState *>(state);
     if (from_size > FEWBITS_SWITCH_ADDRESS) {
         return FEWBITS_BAD_ARGUMENT;
     }
-    if (size != fewbits_switch_size(&own->setup)) {
+    if (size != fewbits_switch_size(&static_cast<SwitchState *>(state)->setup)) {
         return FEWBITS_BAD_SIZE;
     }
-    action->what = FEWBITS_SWITCH_NOTHING;
-    ++statistics->packets;
-    statistics->bytes += packet_size;
-    SwitchHeader header;
-    if (!read_switch({packet, packet_size}, header)) {
-        ++statistics->malformed;
-        return FEWBITS_OK;
-    }
-    const ConstBytes payload{packet + sizeof(header), packet_size - sizeof(header)};
-    SealKey room;
-    if (!is_sealed(header, key_of(*own, header, kUp, room), payload)) {
-        ++(own->setup.keyed != 0 ? statistics->forged : statistics->malformed);
-        return FEWBITS_OK;
-    }
-    if (!is_formed(header, payload)) {
-        ++statistics->malformed;
-        return FEWBITS_OK;
-    }
-    act({static_cast<uint8_t *>(state), *own, header, payload.data(), from, from_size, now,
-         *statistics, *action});
+    switch_packet(static_cast<uint8_t *>(state), {packet, packet_size}, TagState::unchecked,
+                  {from, from_size}, now, true, *statistics, *action);
     return FEWBITS_OK;
 }
 

@@ -70,6 +70,15 @@ struct SwitchState {
     uint64_t fresh;      // the nonce of the next one
 };
 
+// The key of packets to a job that the state has; null for others and without keys.
+const SealKey *switch_up_key(const SwitchState &state, const SwitchHeader &header);
+
+// fewbits_switch_packet for a caller that has many packets: it may know whether a tag is right,
+// which no state changes, and may seal sums itself (`seals` is false) when it sends them.
+void switch_packet(uint8_t *memory, ConstBytes packet, TagState tag, ConstBytes from, uint64_t now,
+                   bool seals, fewbits_switch_statistics &statistics,
+                   fewbits_switch_action &action);
+
 namespace { // internal linkage: see random.h
 
 constexpr size_t padded(size_t size) { return (size + 63) / 64 * 64; }

@@ -105,10 +105,12 @@ class Worker {
                 break;
             }
             some = true;
+            inbox_.check(static_cast<size_t>(came),
+                         [&](const SwitchHeader &) { return key(down_, own); });
             for (size_t i = 0; i < static_cast<size_t>(came); ++i) {
                 ++client_.packets_received;
                 client_.bytes_received += inbox_.size(i);
-                take(inbox_.packet(i), inbox_.is_cut(i) ? 0 : inbox_.size(i), own, outbox);
+                take(inbox_.bytes(i), inbox_.tag(i), own, outbox);
             }
             outbox.flush();
         }
@@ -116,14 +118,14 @@ class Worker {
         return some;
     }
 
-    void take(const uint8_t *packet, size_t size, uint32_t own, Outbox &outbox) {
+    void take(ConstBytes packet, TagState tag, uint32_t own, Outbox &outbox) {
         SwitchHeader header;
-        if (!read_switch({packet, size}, header)) {
+        if (!read_switch(packet, header)) {
             ++client_.strange;
             return;
         }
-        const ConstBytes payload{packet + sizeof(header), size - sizeof(header)};
-        if (!is_sealed(header, key(down_, own), payload)) {
+        const ConstBytes payload = packet.subspan(sizeof(header));
+        if (!is_sealed(header, key(down_, own), payload, tag)) {
             ++(client_.keyed != 0 ? client_.forged : client_.strange);
         } else if (!is_formed(header, payload) || header.job != client_.job ||
                    header.nonce != client_.nonces[own]) {
@@ -233,8 +235,15 @@ class Worker {
         const ConstBytes codes{codes_ + chunk.offset, chunk.count};
         pending.header.sequence = ++client_.sequences[own];
         pending.waiting = 0;
-        seal_switch(pending.header, key(up_, own), codes);
+        const SealKey *const sealing = key(up_, own);
+        if (sealing == nullptr) {
+            seal_switch(pending.header, nullptr, codes);
+        }
         outbox.add(&pending.header, sizeof(SwitchHeader), codes.data(), codes.size());
+        if (sealing != nullptr) {
+            name_switch(pending.header);
+            outbox.seal(sealing);
+        }
     }
 
     // Send again what was not answered in time; when to look the next time.
