@@ -38,7 +38,7 @@ FEWBITS_INLINE uint32_t lanes_of(Vector mask) {
 // are counted by comparing whole vectors with each value, four times as fast as one by one.
 constexpr size_t kCrowd = 16;                // values; half as many where that is enough
 constexpr size_t kSample = 2048;             // symbols that tell where they are
-constexpr size_t kCountChunk = 255 * kGroup; // counts of a chunk fit into bytes
+constexpr size_t kCountChunk = 255 * kGroup; // at most: counts of a chunk fit into bytes
 
 // The first of the neighbouring values that hold most of the counts, and how many they hold.
 struct Crowd {
@@ -60,11 +60,11 @@ struct Crowd {
 };
 
 // Eight of the crowd's values, from `first` on, in one chunk.
-void count_eight(const uint8_t *chunk, size_t first, uint32_t *counts) {
+void count_eight(ConstBytes chunk, size_t first, uint32_t *counts) {
     Vector found[8];
     std::fill_n(found, 8, _mm256_setzero_si256());
-    for (size_t i = 0; i < kCountChunk; i += kGroup) {
-        const Vector symbols = load(chunk + i);
+    for (size_t i = 0; i < chunk.size(); i += kGroup) {
+        const Vector symbols = load(chunk.data() + i);
         for (size_t value = 0; value < 8; ++value) {
             const Vector wanted = _mm256_set1_epi8(static_cast<char>(first + value));
             found[value] = _mm256_sub_epi8(found[value], _mm256_cmpeq_epi8(symbols, wanted));
@@ -78,12 +78,12 @@ void count_eight(const uint8_t *chunk, size_t first, uint32_t *counts) {
 }
 
 // The symbols of a chunk outside the crowd, one by one; returns their number.
-size_t count_strays(const uint8_t *chunk, const Crowd &crowd, Histogram &counts) {
+size_t count_strays(ConstBytes chunk, const Crowd &crowd, Histogram &counts) {
     size_t total = 0;
     const Vector base = _mm256_set1_epi8(static_cast<char>(crowd.first));
     const Vector last = _mm256_set1_epi8(static_cast<char>(crowd.values - 1));
-    for (size_t i = 0; i < kCountChunk; i += kGroup) {
-        const Vector places = _mm256_sub_epi8(load(chunk + i), base);
+    for (size_t i = 0; i < chunk.size(); i += kGroup) {
+        const Vector places = _mm256_sub_epi8(load(chunk.data() + i), base);
         const Vector inside = _mm256_cmpeq_epi8(_mm256_min_epu8(places, last), places);
         uint32_t strays = ~static_cast<uint32_t>(_mm256_movemask_epi8(inside));
         for (; strays != 0; strays &= strays - 1, ++total) {
@@ -308,13 +308,14 @@ void count_symbols(ConstBytes symbols, Histogram &counts) {
     size_t at = kSample;
     size_t strays = kSample - crowd.held;
     // As long as few stray: one by one they are slower here than in the portable table.
-    for (; strays <= kSample / 64 && symbols.size() - at >= kCountChunk; at += kCountChunk) {
-        const uint8_t *const chunk = symbols.data() + at;
+    for (size_t size = kCountChunk; strays <= kSample / 64 && size > 0; at += size) {
+        size = std::min(kCountChunk, (symbols.size() - at) / kGroup * kGroup);
+        const ConstBytes chunk = symbols.subspan(at, size);
         count_eight(chunk, crowd.first, counts + crowd.first);
         if (!enough) {
             count_eight(chunk, crowd.first + 8, counts + crowd.first + 8);
         }
-        strays = count_strays(chunk, crowd, counts) * kSample / kCountChunk;
+        strays = count_strays(chunk, crowd, counts) * kSample / std::max(size, kSample);
     }
     portable_coder.count_symbols(symbols.subspan(at), counts);
 }

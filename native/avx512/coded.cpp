@@ -1,0 +1,351 @@
+// The entropy coder with AVX-512: sixteen lanes a vector. Few symbols have their entries in
+// registers, and words move in and out of the states by expanding and compressing vectors.
+#if defined(__AVX512VBMI2__)
+
+#include <bit>
+
+#include "avx512/avx512.h"
+#include "rans.h"
+
+namespace fewbits {
+namespace {
+
+// As in avx2/coded.cpp.
+#define FEWBITS_INLINE [[gnu::always_inline]] inline
+
+constexpr size_t kLanes = 16; // of a vector
+
+// ---- counting ----
+
+// Nearly all symbols of a block are zeros or lie in a few neighbouring values. A neighbour's place
+// among those has few bits. Each bit of many symbols is a mask; and-ing the masks of every set of
+// bits and counting ones gives, for each set, how many places have all of its bits. From these the
+// counts of single places follow.
+constexpr size_t kPlaceBits = 5;
+constexpr size_t kPlaces = size_t{1} << kPlaceBits;
+constexpr size_t kCountGroup = 4096; // symbols: eight vectors of masks
+constexpr size_t kSample = 2048;     // symbols that tell where the neighbours are
+
+// The first of the neighbouring values that hold most of the counts, zeros apart, if nearly all are
+// there; else 0.
+size_t neighbours(const Histogram &counts, size_t total) {
+    uint32_t held = counts[0];
+    for (size_t symbol = 1; symbol < 1 + kPlaces; ++symbol) {
+        held += counts[symbol];
+    }
+    uint32_t most = held;
+    size_t best = 1;
+    for (size_t start = 2; start + kPlaces <= 256; ++start) {
+        held = held + counts[start + kPlaces - 1] - counts[start - 1];
+        if (held > most) {
+            most = held;
+            best = start;
+        }
+    }
+    return total - most <= total / 64 ? best : 0;
+}
+
+// The masks of a group, one bit a symbol.
+struct PlaceMasks {
+    alignas(64) uint64_t inside[kCountGroup / 64];
+    alignas(64) uint64_t bits[kPlaceBits][kCountGroup / 64];
+};
+
+struct PlaceCounts {
+    Wide with[kPlaces] = {}; // how many places have all these bits, in eight sums
+    size_t zeros = 0;
+    size_t strays = 0;
+
+    // Strays are counted at once. Masks are all written before the first is read: a vector of words
+    // just written would have to wait for them.
+    void take(const uint8_t *from, uint8_t first, Histogram &counts) {
+        PlaceMasks masks;
+        const Wide base = _mm512_set1_epi8(static_cast<char>(first));
+        for (size_t i = 0; i < kCountGroup / 64; ++i) {
+            const Wide symbols = load_wide(from + 64 * i);
+            const Wide places = _mm512_sub_epi8(symbols, base);
+            const uint64_t zero = _mm512_testn_epi8_mask(symbols, symbols);
+            masks.inside[i] = _mm512_cmplt_epu8_mask(places, _mm512_set1_epi8(kPlaces));
+            for (size_t bit = 0; bit < kPlaceBits; ++bit) {
+                masks.bits[bit][i] =
+                    _mm512_movepi8_mask(_mm512_slli_epi16(places, static_cast<unsigned>(7 - bit)));
+            }
+            zeros += static_cast<size_t>(std::popcount(zero));
+            for (uint64_t left = ~(masks.inside[i] | zero); left != 0; left &= left - 1) {
+                ++counts[from[64 * i + static_cast<size_t>(std::countr_zero(left))]];
+                ++strays;
+            }
+        }
+        for (size_t i = 0; i < kCountGroup / 64; i += 8) {
+            add<0, 0>(load_wide(masks.inside + i), masks, i);
+        }
+    }
+
+    // All sets that have the bits of `set`, which are below `bit`, and perhaps others.
+    template <size_t bit, size_t set>
+    FEWBITS_INLINE void add(Wide mask, const PlaceMasks &masks, size_t i) {
+        if constexpr (bit == kPlaceBits) {
+            with[set] = _mm512_add_epi64(with[set], _mm512_popcnt_epi64(mask));
+        } else {
+            const Wide other = load_wide(masks.bits[bit] + i);
+            add<bit + 1, set>(mask, masks, i);
+            add<bit + 1, (set | size_t{1} << bit)>(_mm512_and_si512(mask, other), masks, i);
+        }
+    }
+
+    void add_to(Histogram &counts, size_t first) const {
+        uint32_t each[kPlaces];
+        for (size_t set = 0; set < kPlaces; ++set) {
+            each[set] = static_cast<uint32_t>(_mm512_reduce_add_epi64(with[set]));
+        }
+        for (size_t bit = 1; bit < kPlaces;
+             bit *= 2) { // those with a bit are no longer among those
+            for (size_t set = 0; set < kPlaces; ++set) { // without it
+                each[set] -= (set & bit) == 0 ? each[set | bit] : 0;
+            }
+        }
+        for (size_t place = 0; place < kPlaces; ++place) {
+            counts[first + place] += each[place];
+        }
+        counts[0] += static_cast<uint32_t>(zeros);
+    }
+};
+
+void count_symbols(ConstBytes symbols, Histogram &counts) {
+    if (symbols.size() < 2 * kSample) {
+        return avx2_coder.count_symbols(symbols, counts);
+    }
+    Histogram sampled = {};
+    portable_coder.count_symbols(symbols.first(kSample), sampled);
+    const size_t first = neighbours(sampled, kSample);
+    size_t at = 0;
+    if (first > 0) {
+        PlaceCounts found;
+        // As long as few stray: one by one they are slower.
+        for (; symbols.size() - at >= kCountGroup && found.strays <= (at + kSample) / 32;
+             at += kCountGroup) {
+            found.take(symbols.data() + at, static_cast<uint8_t>(first), counts);
+        }
+        found.add_to(counts, first);
+    }
+    avx2_coder.count_symbols(symbols.subspan(at), counts);
+}
+
+// ---- encoding ----
+
+// The entries of up to 32 different symbols. A symbol's rank among those that occur finds them.
+struct RankedEntries {
+    Wide ranks[4]; // a byte for each symbol
+    Wide reciprocal[2], rest[2];
+    size_t used = 0;
+
+    explicit RankedEntries(const RansEncodeTable &table) {
+        uint8_t rank[256] = {};
+        uint32_t low[2 * kLanes] = {};
+        uint32_t high[2 * kLanes] = {};
+        for (size_t symbol = 0; symbol < table.symbols; ++symbol) {
+            const uint64_t entry = table.entries[symbol];
+            if (entry != 0 && used < 2 * kLanes) {
+                low[used] = static_cast<uint32_t>(entry);
+                high[used] = static_cast<uint32_t>(entry >> 32);
+                rank[symbol] = static_cast<uint8_t>(used);
+            }
+            used += entry != 0;
+        }
+        for (size_t i = 0; i < 4; ++i) {
+            ranks[i] = load_wide(rank + 64 * i);
+        }
+        for (size_t i = 0; i < 2; ++i) {
+            reciprocal[i] = load_wide(low + kLanes * i);
+            rest[i] = load_wide(high + kLanes * i);
+        }
+    }
+    bool fits() const { return used <= 2 * kLanes; }
+
+    // Of 64 symbols.
+    FEWBITS_INLINE Wide ranked(Wide symbols) const {
+        const Wide low = _mm512_permutex2var_epi8(ranks[0], symbols, ranks[1]);
+        const Wide high = _mm512_permutex2var_epi8(ranks[2], symbols, ranks[3]);
+        return _mm512_mask_mov_epi8(low, _mm512_movepi8_mask(symbols), high);
+    }
+};
+
+// Sixteen lanes take a symbol each, given by their ranks; their words go below `end`, which moves.
+FEWBITS_INLINE Wide encode_sixteen(Wide x, __m128i ranks, const RankedEntries &table,
+                                   uint8_t *&end) {
+    const Wide each = _mm512_cvtepu8_epi32(ranks);
+    const Wide reciprocal =
+        _mm512_permutex2var_epi32(table.reciprocal[0], each, table.reciprocal[1]);
+    const Wide rest = _mm512_permutex2var_epi32(table.rest[0], each, table.rest[1]);
+    const Wide frequency = _mm512_and_si512(rest, all_wide(kRansTotal - 1));
+    const __mmask16 leaving = _mm512_cmpge_epu32_mask(x, _mm512_slli_epi32(frequency, 19));
+    const auto count = static_cast<uint32_t>(std::popcount(static_cast<uint32_t>(leaving)));
+    end -= 2 * count;
+    const Vector words = _mm256_maskz_compress_epi16(leaving, _mm512_cvtepi32_epi16(x));
+    _mm256_mask_storeu_epi16(end, static_cast<__mmask16>(_bzhi_u32(0xFFFF, count)), words);
+    x = _mm512_mask_srli_epi32(x, leaving, x, 16);
+    // The upper halves of the products x * reciprocal, even lanes and odd lanes.
+    const Wide even = _mm512_mul_epu32(x, reciprocal);
+    const Wide odd = _mm512_mul_epu32(_mm512_srli_epi64(x, 32), _mm512_srli_epi64(reciprocal, 32));
+    const Wide upper = _mm512_mask_shuffle_epi32(odd, 0x5555, even, _MM_PERM_DDBB);
+    const Wide shift = _mm512_and_si512(_mm512_srli_epi32(rest, 12), all_wide(15));
+    const Wide quotient = _mm512_srlv_epi32(upper, shift);
+    const Wide product =
+        _mm512_mullo_epi32(quotient, _mm512_sub_epi32(all_wide(kRansTotal), frequency));
+    return _mm512_add_epi32(_mm512_add_epi32(x, _mm512_srli_epi32(rest, 16)), product);
+}
+
+// The ranks of the symbols of all lanes, 16 * vectors bytes.
+template <size_t vectors>
+FEWBITS_INLINE Wide ranks_of(const uint8_t *symbols, const RankedEntries &table) {
+    if constexpr (vectors == 4) {
+        return table.ranked(load_wide(symbols));
+    } else if constexpr (vectors == 2) {
+        return table.ranked(_mm512_zextsi256_si512(load(symbols)));
+    } else {
+        return table.ranked(
+            _mm512_zextsi128_si512(_mm_loadu_si128(reinterpret_cast<const __m128i *>(symbols))));
+    }
+}
+
+template <size_t vectors>
+uint8_t *encode_lanes(ConstBytes symbols, const RansEncodeTable &table, const RankedEntries &ranked,
+                      std::span<uint32_t> states, Bytes room) {
+    constexpr size_t lanes = kLanes * vectors;
+    uint8_t *const limit = room.data();
+    size_t left = symbols.size() / lanes * lanes;
+    uint8_t *end = rans_encode_lanes(symbols.data() + left, symbols.size() - left, table, states,
+                                     limit, room.data() + room.size());
+    if (end == nullptr) {
+        return nullptr;
+    }
+    Wide x[vectors];
+    for (size_t j = 0; j < vectors; ++j) {
+        x[j] = load_wide(&states[kLanes * j]);
+    }
+    for (; left > 0 && static_cast<size_t>(end - limit) >= 2 * lanes; left -= lanes) {
+        const Wide ranks = ranks_of<vectors>(symbols.data() + left - lanes, ranked);
+        if constexpr (vectors > 2) {
+            x[3] = encode_sixteen(x[3], _mm512_extracti32x4_epi32(ranks, 3), ranked, end);
+            x[2] = encode_sixteen(x[2], _mm512_extracti32x4_epi32(ranks, 2), ranked, end);
+        }
+        if constexpr (vectors > 1) {
+            x[1] = encode_sixteen(x[1], _mm512_extracti32x4_epi32(ranks, 1), ranked, end);
+        }
+        x[0] = encode_sixteen(x[0], _mm512_castsi512_si128(ranks), ranked, end);
+    }
+    for (size_t j = 0; j < vectors; ++j) {
+        store_wide(&states[kLanes * j], x[j]);
+    }
+    return rans_encode_lanes(symbols.data(), left, table, states, limit, end);
+}
+
+uint8_t *encode(ConstBytes symbols, const RansEncodeTable &table, std::span<uint32_t> states,
+                Bytes room) {
+    const RankedEntries ranked(table);
+    if (ranked.fits() && states.size() == 16) {
+        return encode_lanes<1>(symbols, table, ranked, states, room);
+    }
+    if (ranked.fits() && states.size() == 32) {
+        return encode_lanes<2>(symbols, table, ranked, states, room);
+    }
+    if (ranked.fits() && states.size() == 64) {
+        return encode_lanes<4>(symbols, table, ranked, states, room);
+    }
+    return avx2_coder.encode(symbols, table, states, room);
+}
+
+// ---- decoding ----
+
+FEWBITS_INLINE Vector slots_of(Vector places, const RansDecodeTable &table) {
+    const auto slot = [&](uint64_t at) { return static_cast<int>(table.slots[at]); };
+    const auto four = [&](__m128i place) {
+        const auto low = static_cast<uint64_t>(_mm_cvtsi128_si64(place));
+        const auto high = static_cast<uint64_t>(_mm_extract_epi64(place, 1));
+        __m128i slots = _mm_cvtsi32_si128(slot(static_cast<uint32_t>(low)));
+        slots = _mm_insert_epi32(slots, slot(low >> 32), 1);
+        slots = _mm_insert_epi32(slots, slot(static_cast<uint32_t>(high)), 2);
+        return _mm_insert_epi32(slots, slot(high >> 32), 3);
+    };
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(four(_mm256_castsi256_si128(places))),
+                                   four(_mm256_extracti128_si256(places, 1)), 1);
+}
+
+// Eight lanes give a symbol each, in the top bytes; words come from `from`, which moves. Reads 16
+// bytes.
+FEWBITS_INLINE Vector decode_eight(Vector &x, const RansDecodeTable &table, const uint8_t *&from) {
+    const Vector low = all(kRansTotal - 1);
+    const Vector slots = slots_of(_mm256_and_si256(x, low), table);
+    const Vector frequency = _mm256_and_si256(slots, low);
+    const Vector place = _mm256_and_si256(_mm256_srli_epi32(slots, 12), low);
+    const Vector next =
+        _mm256_add_epi32(_mm256_mullo_epi32(frequency, _mm256_srli_epi32(x, kRansBits)), place);
+    const __mmask8 set = _mm256_cmplt_epu32_mask(next, all(kRansLow));
+    const Vector words = _mm256_maskz_expand_epi32(
+        set, _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(from))));
+    from += 2 * std::popcount(static_cast<uint32_t>(set));
+    x = _mm256_mask_or_epi32(next, set, _mm256_slli_epi32(next, 16), words);
+    return slots;
+}
+
+template <size_t vectors>
+const uint8_t *decode_lanes(ConstBytes data, const RansDecodeTable &table,
+                            std::span<uint32_t> states, Bytes symbols) {
+    constexpr size_t lanes = 8 * vectors;
+    const uint8_t *from = data.data();
+    const uint8_t *const end = from + data.size();
+    Vector x[vectors];
+    for (size_t j = 0; j < vectors; ++j) {
+        x[j] = load(&states[8 * j]);
+    }
+    const Vector tops = _mm256_castsi128_si256( // the symbols' bytes
+        _mm_setr_epi8(3, 7, 11, 15, 19, 23, 27, 31, 35, 39, 43, 47, 51, 55, 59, 63));
+    size_t i = 0;
+    // A turn uses up to a word for each lane, and looks no further.
+    for (; symbols.size() - i >= lanes && static_cast<size_t>(end - from) >= 2 * lanes;
+         i += lanes) {
+#pragma GCC unroll 4
+        for (size_t j = 0; j < vectors; j += 2) {
+            const Vector first = decode_eight(x[j], table, from);
+            const Vector second = decode_eight(x[j + 1], table, from);
+            const Vector found = _mm256_permutex2var_epi8(first, tops, second);
+            _mm_storeu_si128(reinterpret_cast<__m128i *>(symbols.data() + i + 8 * j),
+                             _mm256_castsi256_si128(found));
+        }
+    }
+    for (size_t j = 0; j < vectors; ++j) {
+        store(&states[8 * j], x[j]);
+    }
+    return rans_decode_lanes(from, end, table, states, symbols, i);
+}
+
+const uint8_t *decode(ConstBytes data, const RansDecodeTable &table, std::span<uint32_t> states,
+                      Bytes symbols) {
+    switch (states.size()) {
+    case 16:
+        return decode_lanes<2>(data, table, states, symbols);
+    case 32:
+        return decode_lanes<4>(data, table, states, symbols);
+    case 64:
+        return decode_lanes<8>(data, table, states, symbols);
+    default:
+        return avx2_coder.decode(data, table, states, symbols);
+    }
+}
+
+} // namespace
+
+constinit const CoderKernels avx512_coder = {
+    .count_symbols = count_symbols,
+    .encode = encode,
+    .decode = decode,
+    .nonzero = nullptr,
+    .join_bits = nullptr,
+    .spread_bits = nullptr,
+    .join_bytes = nullptr,
+    .spread_bytes = nullptr,
+};
+
+} // namespace fewbits
+
+#endif
