@@ -18,6 +18,7 @@ inline Wide both(Vector low, Vector high) {
 
 } // namespace
 
+extern const CommonKernels avx512_common;
 extern const CoderKernels avx512_coder;
 extern const HashKernels avx512_sealing;
 

@@ -10,6 +10,7 @@ namespace {
 
 // A constant, as in avx2/table.cpp.
 constinit const Table table = {
+    .common = &avx512_common,
     .coder = &avx512_coder,
     .sealing = &avx512_sealing,
 };
