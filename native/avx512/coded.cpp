@@ -333,17 +333,65 @@ const uint8_t *decode(ConstBytes data, const RansDecodeTable &table, std::span<u
     }
 }
 
+// ---- zeros ----
+
+size_t nonzero(ConstBytes symbols, Bytes mask) {
+    const size_t whole = symbols.size() / 64 * 64;
+    size_t total = 0;
+    for (size_t i = 0; i < whole; i += 64) {
+        const Wide each = load_wide(symbols.data() + i);
+        const uint64_t bits = _mm512_test_epi8_mask(each, each);
+        std::memcpy(mask.data() + i / 8, &bits, 8);
+        total += static_cast<size_t>(std::popcount(bits));
+    }
+    return total + portable_coder.nonzero(symbols.subspan(whole), mask.subspan(whole / 8));
+}
+
+// Bytes [0, count) of a vector.
+uint64_t first_bytes(int count) { return _bzhi_u64(UINT64_MAX, static_cast<uint32_t>(count)); }
+
+void join_bytes(ConstBytes codes, ConstBytes mask, Bytes joined) {
+    const size_t whole = codes.size() / 64;
+    uint8_t *to = joined.data();
+    for (size_t i = 0; i < whole; ++i) {
+        const auto chosen = load_as<uint64_t>(mask.data() + 8 * i);
+        const int count = std::popcount(chosen);
+        _mm512_mask_storeu_epi8(
+            to, first_bytes(count),
+            _mm512_maskz_compress_epi8(chosen, load_wide(codes.data() + 64 * i)));
+        to += count;
+    }
+    const auto done = static_cast<size_t>(to - joined.data());
+    portable_coder.join_bytes(codes.subspan(64 * whole), mask.subspan(8 * whole),
+                              joined.subspan(done));
+}
+
+void spread_bytes(ConstBytes joined, ConstBytes mask, Bytes codes) {
+    const size_t whole = codes.size() / 64;
+    const uint8_t *from = joined.data();
+    for (size_t i = 0; i < whole; ++i) {
+        const auto chosen = load_as<uint64_t>(mask.data() + 8 * i);
+        const int count = std::popcount(chosen);
+        const Wide next = _mm512_maskz_loadu_epi8(first_bytes(count), from);
+        store_wide(codes.data() + 64 * i, _mm512_maskz_expand_epi8(chosen, next));
+        from += count;
+    }
+    const auto done = static_cast<size_t>(from - joined.data());
+    portable_coder.spread_bytes(joined.subspan(done), mask.subspan(8 * whole),
+                                codes.subspan(64 * whole));
+}
+
 } // namespace
 
 constinit const CoderKernels avx512_coder = {
     .count_symbols = count_symbols,
     .encode = encode,
     .decode = decode,
-    .nonzero = nullptr,
+    .nonzero = nonzero,
     .join_bits = nullptr,
     .spread_bits = nullptr,
-    .join_bytes = nullptr,
-    .spread_bytes = nullptr,
+    .join_bytes = join_bytes,
+    .spread_bytes = spread_bytes,
 };
 
 } // namespace fewbits

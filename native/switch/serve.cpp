@@ -10,11 +10,9 @@ namespace {
 
 class Server {
   public:
-    Server(uint8_t *memory, size_t size, int socket, uint8_t *room,
-           fewbits_switch_statistics &statistics)
-        : memory_(memory), state_(*reinterpret_cast<SwitchState *>(memory)), size_(size),
-          socket_(socket), inbox_(room, state_.setup.chunk), outbox_(socket),
-          statistics_(statistics) {}
+    Server(uint8_t *memory, int socket, uint8_t *room, fewbits_switch_statistics &statistics)
+        : memory_(memory), state_(*reinterpret_cast<SwitchState *>(memory)), socket_(socket),
+          inbox_(room, state_.setup.chunk), outbox_(socket), statistics_(statistics) {}
 
     int run(uint64_t until) {
         for (uint64_t time = now(); time < until; time = now()) {
@@ -66,7 +64,6 @@ class Server {
 
     uint8_t *memory_;
     SwitchState &state_;
-    size_t size_;
     int socket_;
     Inbox inbox_;
     Outbox outbox_;
@@ -89,7 +86,7 @@ int fewbits_switch_serve(void *state, size_t size, int socket, uint64_t nanoseco
     if (size != fewbits_switch_size(&setup) || scratch_size != inbox_size(setup.chunk)) {
         return FEWBITS_BAD_SIZE;
     }
-    Server server(static_cast<uint8_t *>(state), size, socket, static_cast<uint8_t *>(scratch),
+    Server server(static_cast<uint8_t *>(state), socket, static_cast<uint8_t *>(scratch),
                   *statistics);
     return server.run(now() + nanoseconds);
 }
