@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "avx2/avx2.h"
-#include "avx2/shuffles.h"
+#include "shuffles.h"
 #include "rans.h"
 
 namespace fewbits {
