@@ -11,6 +11,9 @@
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
 #endif
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
 
 namespace fewbits {
 namespace {
@@ -45,6 +48,17 @@ bool has_avx512() {
 #endif
 }
 
+// Every aarch64 processor has NEON. The files also use the instructions for CRC-32C, which the first
+// of them lack; those of Apple and Microsoft's systems all have them.
+bool has_neon() {
+#if defined(__aarch64__) && defined(__linux__)
+    constexpr unsigned long crc32 = 1ul << 7; // HWCAP_CRC32
+    return (getauxval(AT_HWCAP) & crc32) != 0;
+#else
+    return neon_table != nullptr;
+#endif
+}
+
 struct Entry {
     const char *name;
     const Table *table; // null where the compiler could not make it
@@ -56,6 +70,7 @@ const Entry entries[] = {
     {"portable", &portable_table, always},
     {"avx2", avx2_table, has_avx2},
     {"avx512", avx512_table, has_avx512},
+    {"neon", neon_table, has_neon},
 };
 constexpr int kTables = static_cast<int>(std::size(entries));
 

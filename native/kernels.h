@@ -284,6 +284,7 @@ using Table = Groups<GroupPointer>;
 extern const Table portable_table;
 extern const Table *const avx2_table; // null where the compiler cannot make it
 extern const Table *const avx512_table;
+extern const Table *const neon_table;
 
 // A table without gaps.
 using Kernels = Groups<GroupValue>;

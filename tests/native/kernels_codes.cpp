@@ -1,0 +1,373 @@
+// Calls of the kernels that work on bytes, codes and keys: what they make of one case.
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "compared.h"
+#include "rans.h"
+
+namespace compared {
+namespace {
+
+template <class T> T *aligned(uint8_t *memory) { return reinterpret_cast<T *>(memory); }
+
+// ---- checksum, words, packing ----
+
+void crc32c(Case &own) {
+    const auto start = static_cast<uint32_t>(own.random.chance(2) ? 0 : own.random.bits());
+    const size_t size = own.count * (own.count > 300 ? 1 : 8) + own.random.below(8);
+    const uint8_t *const data = own.bytes(size, own.random.below(16));
+    own.put(own.kernels.common.crc32c(start, {data, size}));
+}
+
+void words(Case &own) {
+    auto *const out = aligned<uint32_t>(own.memory(4 * own.count));
+    own.kernels.common.words(own.stream(), {out, own.count});
+    own.put(own.count);
+    own.put_memory(out);
+}
+
+void pack(Case &own) {
+    const auto width = static_cast<int>(1 + own.random.below(16));
+    auto *const codes = aligned<uint16_t>(own.memory(2 * own.count));
+    for (size_t i = 0; i < own.count; ++i) {
+        codes[i] = static_cast<uint16_t>(own.random.below(size_t{1} << width));
+    }
+    const size_t size = packed_size(own.count, width);
+    uint8_t *const packed = own.memory(size);
+    own.kernels.common.pack({codes, own.count}, width, {packed, size});
+    own.put(width);
+    own.put_memory(packed);
+}
+
+// Bits behind the last code are set at times, and codes reach the bound.
+void unpack(Case &own) {
+    const auto width = static_cast<int>(1 + own.random.below(own.random.chance(3) ? 16 : 8));
+    const size_t size = packed_size(own.count, width);
+    uint8_t *const packed = own.bytes(size, own.random.below(16));
+    const size_t used = own.count * static_cast<size_t>(width) % 8;
+    if (used != 0 && !own.random.chance(4)) {
+        packed[size - 1] = static_cast<uint8_t>(packed[size - 1] & ((1u << used) - 1));
+    }
+    const uint32_t whole = uint32_t{1} << width;
+    const uint32_t bound = own.random.chance(3) ? whole - 1 : whole;
+    auto *const codes = aligned<uint16_t>(own.memory(2 * own.count));
+    own.put(own.kernels.common.unpack({packed, size}, width, bound, {codes, own.count}));
+    own.put_memory(codes);
+}
+
+// ---- the entropy coder ----
+
+// Symbols of which some are frequent, and frequencies that fit them: 4096 in all, each at least 1.
+struct Model {
+    RansEncodeTable encode;
+    RansDecodeTable decode;
+    size_t used;
+
+    explicit Model(Random &random) : used(2 + random.below(random.chance(2) ? 15 : 254)) {
+        std::vector<uint32_t> frequencies(used, 1);
+        size_t left = kRansTotal - used;
+        const size_t crowd = 1 + random.below(used);
+        for (; left > 0; --left) {
+            ++frequencies[random.chance(3) ? random.below(used) : random.below(crowd)];
+        }
+        uint32_t first = 0;
+        for (size_t i = 0; i < used; ++i) {
+            encode.set(static_cast<uint8_t>(i), frequencies[i], first);
+            decode.set(static_cast<uint8_t>(i), frequencies[i], first);
+            first += frequencies[i];
+        }
+    }
+    uint8_t symbol(Random &random) const {
+        return static_cast<uint8_t>(decode.slots[random.below(kRansTotal)] >> 24);
+    }
+};
+
+struct Lanes {
+    uint32_t states[kMaxLanes];
+    size_t count;
+
+    explicit Lanes(Random &random) : count(size_t{1} << random.below(7)) {
+        std::fill_n(states, kMaxLanes, kRansLow);
+    }
+    std::span<uint32_t> all() { return {states, count}; }
+};
+
+void coder_encode(Case &own) {
+    const Model model(own.random);
+    Lanes lanes(own.random);
+    uint8_t *const symbols = own.memory(own.count);
+    for (size_t i = 0; i < own.count; ++i) {
+        symbols[i] = model.symbol(own.random);
+    }
+    const size_t size = own.random.chance(5) ? own.random.below(2 * own.count + 2) : 2 * own.count;
+    uint8_t *const room = own.memory(size);
+    const uint8_t *const begin = own.kernels.coder.encode({symbols, own.count}, model.encode,
+                                                          lanes.all(), {room, size});
+    own.put(begin == nullptr ? SIZE_MAX : static_cast<size_t>(begin - room));
+    if (begin != nullptr) { // what is below the words means nothing
+        own.put(begin, static_cast<size_t>(room + size - begin));
+        own.put(lanes.states);
+    }
+}
+
+// Any words from any states: whatever they decode to, and the same refusal if there are too few.
+void coder_decode(Case &own) {
+    const Model model(own.random);
+    Lanes lanes(own.random);
+    for (uint32_t &state : lanes.all()) {
+        state = kRansLow + static_cast<uint32_t>(own.random.below(kRansHigh - kRansLow));
+    }
+    const size_t size = own.random.chance(5) ? own.random.below(own.count + 2) : 2 * own.count;
+    const uint8_t *const data = own.bytes(size);
+    uint8_t *const symbols = own.memory(own.count);
+    const uint8_t *const end = own.kernels.coder.decode({data, size}, model.decode, lanes.all(),
+                                                        {symbols, own.count});
+    own.put(end == nullptr ? SIZE_MAX : static_cast<size_t>(end - data));
+    if (end != nullptr) {
+        own.put_memory(symbols);
+        own.put(lanes.states);
+    }
+}
+
+void count_symbols(Case &own) {
+    const size_t crowd = own.random.chance(2) ? 6 : 20;
+    const size_t first = own.random.below(200);
+    const bool wild = own.random.chance(4);
+    uint8_t *const symbols = own.memory(own.count);
+    for (size_t i = 0; i < own.count; ++i) {
+        const bool stray = wild || own.random.chance(200);
+        symbols[i] = static_cast<uint8_t>(stray ? own.random.bits()
+                                                : first + own.random.below(crowd));
+    }
+    Histogram counts;
+    std::iota(counts, counts + 256, 7u);
+    own.kernels.coder.count_symbols({symbols, own.count}, counts);
+    own.put(counts);
+}
+
+void nonzero(Case &own) {
+    uint8_t *const symbols = own.bytes(own.count, own.random.below(16));
+    const size_t one_in = 1 + own.random.below(9);
+    for (size_t i = 0; i < own.count; ++i) {
+        symbols[i] = own.random.chance(one_in) ? symbols[i] : uint8_t{0};
+    }
+    const size_t size = packed_size(own.count, 1);
+    uint8_t *const mask = own.memory(size);
+    own.put(own.kernels.coder.nonzero({symbols, own.count}, {mask, size}));
+    own.put_memory(mask);
+}
+
+size_t ones(ConstBytes mask) {
+    return std::accumulate(mask.begin(), mask.end(), size_t{0}, [](size_t sum, uint8_t byte) {
+        return sum + static_cast<size_t>(std::popcount(byte));
+    });
+}
+
+template <bool Join> void move_bits(Case &own) {
+    const size_t size = packed_size(own.count, 1);
+    const ConstBytes mask{own.mask(own.count), size};
+    const size_t short_size = packed_size(ones(mask), 1);
+    const size_t given = Join ? size : short_size;
+    const size_t wanted = Join ? short_size : size;
+    const uint8_t *const from = own.bytes(given);
+    uint8_t *const to = own.memory(wanted);
+    const auto kernel = Join ? own.kernels.coder.join_bits : own.kernels.coder.spread_bits;
+    kernel({from, given}, mask, {to, wanted});
+    own.put(wanted);
+    own.put_memory(to);
+}
+
+// Bytes without gaps have room behind them, which means nothing.
+template <bool Join> void move_bytes(Case &own) {
+    const ConstBytes mask{own.mask(own.count), packed_size(own.count, 1)};
+    const size_t kept = ones(mask);
+    uint8_t *const joined = own.bytes(kept + kSlack);
+    uint8_t *const codes = own.bytes(own.count);
+    if constexpr (Join) {
+        own.kernels.coder.join_bytes({codes, own.count}, mask, {joined, kept + kSlack});
+        own.put(joined, kept);
+    } else {
+        own.kernels.coder.spread_bytes({joined, kept + kSlack}, mask, {codes, own.count});
+        own.put_memory(codes);
+    }
+    own.put(kept);
+}
+
+// ---- selection and rotation ----
+
+void count_keys(Case &own) {
+    const auto values = own.numbers<Float32>(own.count);
+    const uint32_t mask = own.random.chance(4) ? UINT32_MAX : ~Float32::sign;
+    const int shift = static_cast<int>(own.random.below(3)) * 8 + 4;
+    const uint32_t like = own.count == 0 ? 0 : values[own.random.below(own.count)] & mask;
+    const int above = shift + kKeyBits;
+    const uint32_t prefix = above >= 32 ? 0 : like >> above;
+    static KeyCounts counts;
+    std::fill(std::begin(counts), std::end(counts), 3);
+    own.kernels.stages.count_keys(values, mask, {shift, prefix}, counts);
+    own.put(counts);
+}
+
+void gather_keys(Case &own) {
+    const auto values = own.numbers<Float32>(own.count);
+    const uint32_t mask = own.random.chance(4) ? UINT32_MAX : ~Float32::sign;
+    const uint32_t threshold = own.count == 0 ? 5 : values[own.random.below(own.count)] & mask;
+    const size_t room = own.random.chance(2) ? own.count : own.random.below(own.count + 1);
+    auto *const places = aligned<uint32_t>(own.memory(4 * room));
+    const size_t found = own.kernels.stages.gather_keys(values, mask, threshold,
+                                                        own.random.below(4), {places, room});
+    own.put(found);
+    own.put(places, 4 * found);
+}
+
+template <class F, class T, void (*StageKernels::*kernel)(std::span<T>, T)>
+void hadamard(Case &own) {
+    const size_t size = std::bit_ceil(std::max<size_t>(own.count, 1));
+    auto *const values = aligned<T>(own.memory(size * sizeof(T)));
+    for (size_t i = 0; i < size; ++i) { // the caller leaves room for sums that grow
+        const auto bits = own.random.number<F>();
+        const bool small = (bits & ~F::sign) < F::infinity - (typename F::Bits{20} << F::mantissa);
+        values[i] = small ? std::bit_cast<T>(bits) : T{0};
+    }
+    (own.kernels.stages.*kernel)({values, size}, static_cast<T>(0.3));
+    own.put_memory(values);
+}
+
+// ---- in-network aggregation ----
+
+void switch_encode(Case &own) {
+    const auto numbers = own.numbers<Float32>(own.count);
+    auto *const values = aligned<uint32_t>(own.memory(4 * own.count));
+    std::copy(numbers.begin(), numbers.end(), values);
+    const auto most = static_cast<uint32_t>(1 + own.random.below(63));
+    const SwitchSpan span = {static_cast<uint32_t>(1 + own.random.below(254 - most)), most};
+    const SwitchSpan usual = {100, 60};
+    uint8_t *const codes = own.memory(own.count);
+    fewbits_switch_tally tally = {};
+    own.kernels.switching.encode({values, own.count}, own.stream(),
+                                 own.random.chance(3) ? span : usual, codes, tally);
+    own.put_memory(codes);
+    own.put(tally);
+}
+
+// Codes of a worker.
+uint8_t *switch_codes(Case &own) {
+    uint8_t *const codes = own.memory(own.count);
+    for (size_t i = 0; i < own.count; ++i) {
+        const size_t code = own.random.below(64);
+        codes[i] = static_cast<uint8_t>(code | (own.random.chance(2) && code > 0 ? kSwitchSign : 0));
+    }
+    return codes;
+}
+
+void switch_check(Case &own) {
+    uint8_t *const codes = switch_codes(own);
+    if (own.count > 0 && own.random.chance(2)) {
+        const auto any = static_cast<uint8_t>(own.random.bits());
+        codes[own.random.below(own.count)] = own.random.chance(2) ? kSwitchSign : any;
+    }
+    const auto most = static_cast<uint32_t>(62 + own.random.below(3));
+    own.put(own.kernels.switching.check({codes, own.count}, most));
+}
+
+template <bool Add> void switch_sums(Case &own) {
+    const uint8_t *const codes = switch_codes(own);
+    auto *const sums = aligned<int64_t>(own.bytes(8 * own.count));
+    for (size_t i = 0; i < own.count; ++i) {
+        sums[i] >>= 2;
+    }
+    const auto kernel = Add ? own.kernels.switching.add : own.kernels.switching.set;
+    kernel({codes, own.count}, sums);
+    own.put(own.count);
+    own.put_memory(sums);
+}
+
+void switch_round(Case &own) {
+    auto *const sums = aligned<int64_t>(own.bytes(8 * own.count));
+    for (size_t i = 0; i < own.count; ++i) {
+        sums[i] >>= own.random.below(64);
+        sums[i] = own.random.chance(9) ? 0 : sums[i] == INT64_MIN ? 1 : sums[i];
+    }
+    uint8_t *const codes = own.memory(own.count);
+    Stream stream = own.stream();
+    stream.first /= 1 + own.random.below(2);
+    own.kernels.switching.round({sums, own.count}, stream, codes);
+    own.put(own.count);
+    own.put_memory(codes);
+}
+
+void switch_decode(Case &own) {
+    const uint8_t *const codes = own.bytes(own.count);
+    const auto *const table = aligned<uint32_t>(own.bytes(4 * 256));
+    auto *const values = aligned<uint32_t>(own.memory(4 * own.count));
+    own.kernels.switching.decode({codes, own.count}, table, values);
+    own.put(own.count);
+    own.put_memory(values);
+}
+
+// ---- tags of packets ----
+
+void seal_strides(Case &own) {
+    const size_t count = own.count % 9;
+    auto *const words = aligned<uint32_t>(own.bytes(sizeof(LeafWords)));
+    const uint8_t *const data = own.bytes(count * kHashStride, own.random.below(16));
+    own.kernels.sealing.strides(words, data, count, static_cast<uint32_t>(64 * own.count));
+    own.put_memory(words);
+}
+
+void seal_marked(Case &own) {
+    auto *const words = aligned<uint32_t>(own.bytes(sizeof(LeafWords)));
+    const uint8_t *const data = own.bytes(kHashStride, own.random.below(16));
+    LeafMarks marks;
+    for (size_t i = 0; i < kHashLeaves; ++i) {
+        marks.count[i] = static_cast<uint32_t>(own.random.bits());
+        marks.last[i] = own.random.chance(2) ? UINT32_MAX : 0;
+        marks.live[i] = own.random.chance(3) ? 0 : UINT32_MAX;
+    }
+    own.kernels.sealing.marked(words, data, marks);
+    own.put_memory(words);
+}
+
+void seal_block(Case &own) {
+    auto *const words = aligned<uint32_t>(own.bytes(4 * kHashWords));
+    const uint8_t *const data = own.bytes(kHashBlock, own.random.below(16));
+    const bool last = own.random.chance(2);
+    own.kernels.sealing.block(words, data, static_cast<uint32_t>(own.count), last,
+                              last && own.random.chance(2));
+    own.put_memory(words);
+}
+
+} // namespace
+
+std::vector<Check> code_checks() {
+    return {
+        CHECK(common.crc32c, crc32c),
+        CHECK(common.words, words),
+        CHECK(common.pack, pack),
+        CHECK(common.unpack, unpack),
+        CHECK(coder.count_symbols, count_symbols),
+        CHECK(coder.encode, coder_encode),
+        CHECK(coder.decode, coder_decode),
+        CHECK(coder.nonzero, nonzero),
+        CHECK(coder.join_bits, move_bits<true>),
+        CHECK(coder.spread_bits, move_bits<false>),
+        CHECK(coder.join_bytes, move_bytes<true>),
+        CHECK(coder.spread_bytes, move_bytes<false>),
+        CHECK(stages.count_keys, count_keys),
+        CHECK(stages.gather_keys, gather_keys),
+        CHECK(stages.hadamard32, (hadamard<Float32, float, &StageKernels::hadamard32>)),
+        CHECK(stages.hadamard64, (hadamard<Float64, double, &StageKernels::hadamard64>)),
+        CHECK(switching.encode, switch_encode),
+        CHECK(switching.check, switch_check),
+        CHECK(switching.set, switch_sums<false>),
+        CHECK(switching.add, switch_sums<true>),
+        CHECK(switching.round, switch_round),
+        CHECK(switching.decode, switch_decode),
+        CHECK(sealing.strides, seal_strides),
+        CHECK(sealing.marked, seal_marked),
+        CHECK(sealing.block, seal_block),
+    };
+}
+
+} // namespace compared
