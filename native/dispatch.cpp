@@ -48,8 +48,8 @@ bool has_avx512() {
 #endif
 }
 
-// Every aarch64 processor has NEON. The files also use the instructions for CRC-32C, which the first
-// of them lack; those of Apple and Microsoft's systems all have them.
+// Every aarch64 processor has NEON. The files also use the instructions for CRC-32C, which the
+// first of them lack; those of Apple and Microsoft's systems all have them.
 bool has_neon() {
 #if defined(__aarch64__) && defined(__linux__)
     constexpr unsigned long crc32 = 1ul << 7; // HWCAP_CRC32

@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "avx2/avx2.h"
-#include "shuffles.h"
 #include "rans.h"
+#include "shuffles.h"
 
 namespace fewbits {
 namespace {

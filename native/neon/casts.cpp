@@ -51,21 +51,21 @@ void copy(In<typename F::Bits> input, Out<typename F::Bits> output, fewbits_tall
 
 void float32_to_float16(In<uint32_t> input, Out<uint16_t> output, fewbits_tally &tally) {
     constexpr uint32_t overflow = 0x477FEFFFu; // above this, 65520 and more round to infinity
-    cast_groups<Float32, Float16>(
-        input, output, tally, portable_casts.float32_to_float16,
-        [](const Unaligned<uint32_t> *from, Unaligned<uint16_t> *to) {
-            uint8x16_t rare = vdupq_n_u8(0);
-            for (size_t i = 0; i < kGroup; i += 8) {
-                const uint8x16_t low = load(from + i);
-                const uint8x16_t high = load(from + i + 4);
-                rare = vorrq_u8(rare, above<uint32_t>(low, overflow));
-                rare = vorrq_u8(rare, above<uint32_t>(high, overflow));
-                const float16x8_t halves = vcvt_high_f16_f32(
-                    vcvt_f16_f32(vreinterpretq_f32_u8(low)), vreinterpretq_f32_u8(high));
-                store(to + i, vreinterpretq_u8_f16(halves));
-            }
-            return !any(rare);
-        });
+    cast_groups<Float32, Float16>(input, output, tally, portable_casts.float32_to_float16,
+                                  [](const Unaligned<uint32_t> *from, Unaligned<uint16_t> *to) {
+                                      uint8x16_t rare = vdupq_n_u8(0);
+                                      for (size_t i = 0; i < kGroup; i += 8) {
+                                          const uint8x16_t low = load(from + i);
+                                          const uint8x16_t high = load(from + i + 4);
+                                          rare = vorrq_u8(rare, above<uint32_t>(low, overflow));
+                                          rare = vorrq_u8(rare, above<uint32_t>(high, overflow));
+                                          const float16x8_t halves = vcvt_high_f16_f32(
+                                              vcvt_f16_f32(vreinterpretq_f32_u8(low)),
+                                              vreinterpretq_f32_u8(high));
+                                          store(to + i, vreinterpretq_u8_f16(halves));
+                                      }
+                                      return !any(rare);
+                                  });
 }
 
 void float32_to_bfloat16(In<uint32_t> input, Out<uint16_t> output, fewbits_tally &tally) {
@@ -98,8 +98,7 @@ void widen_groups(In<uint16_t> input, Out<uint32_t> output, fewbits_tally &tally
                                 uint8x16_t met = vdupq_n_u8(0);
                                 for (size_t i = 0; i < kGroup; i += 8) {
                                     const uint8x16_t bits = load(from + i);
-                                    met =
-                                        vorrq_u8(met, above<uint16_t>(bits, F::infinity - 1));
+                                    met = vorrq_u8(met, above<uint16_t>(bits, F::infinity - 1));
                                     widen(vreinterpretq_u16_u8(bits), to + i);
                                 }
                                 return !any(met);

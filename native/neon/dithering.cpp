@@ -79,8 +79,7 @@ struct Levels {
           offset(vdupq_n_u32(shape.levels - 127)) {}
 };
 
-template <bool Natural>
-uint32x4_t rounded(float32x4_t y, uint32x4_t draw, const Levels &own) {
+template <bool Natural> uint32x4_t rounded(float32x4_t y, uint32x4_t draw, const Levels &own) {
     constexpr float chances = 2147483648.0f; // 2^31
     const float32x4_t scaled = vmulq_f32(y, own.factor);
     if constexpr (Natural) {

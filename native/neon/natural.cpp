@@ -1,7 +1,8 @@
 // Natural compression with NEON, in groups of 16 elements. Tails, groups with a rare value and
 // blocks in which the random stream changes its segment go to the portable table.
 //
-// A power of two of any format is known by its top 16 bits, so decoding makes those, eight a vector.
+// A power of two of any format is known by its top 16 bits, so decoding makes those, eight a
+// vector.
 #if defined(__aarch64__)
 
 #include <algorithm>
@@ -133,12 +134,12 @@ Codes<F> round_group(const Unaligned<typename F::Bits> *from, Words &source, uin
         if constexpr (sizeof(typename F::Bits) == 4) {
             bits[j] = load32(from + 4 * j);
         } else {
-            const uint16x4_t halves = vreinterpret_u16_u64(
-                vdup_n_u64(load_as<uint64_t>(from + 4 * j)));
+            const uint16x4_t halves =
+                vreinterpret_u16_u64(vdup_n_u64(load_as<uint64_t>(from + 4 * j)));
             bits[j] = vshlq_n_u32(vmovl_u16(halves), 16);
         }
-        const uint32x4_t addend = Random ? vshrq_n_u32(source.next(), 32 - mantissa)
-                                         : vdupq_n_u32(kHalf<mantissa>);
+        const uint32x4_t addend =
+            Random ? vshrq_n_u32(source.next(), 32 - mantissa) : vdupq_n_u32(kHalf<mantissa>);
         codes[j] = vshrq_n_u32(vaddq_u32(magnitudes(bits[j]), addend), mantissa);
     }
     signs = signs_of(bits);
@@ -152,8 +153,8 @@ uint32x4_t round_four(const Unaligned<uint64_t> *from, Words &source, uint32x4_t
     uint64x2_t rounded[2];
     for (size_t j = 0; j < 2; ++j) {
         bits[j] = load64(from + 2 * j);
-        const uint64x2_t addend = Random ? vshrq_n_u64(vreinterpretq_u64_u32(source.next()), 12)
-                                         : vdupq_n_u64(kHalf<52>);
+        const uint64x2_t addend =
+            Random ? vshrq_n_u64(vreinterpretq_u64_u32(source.next()), 12) : vdupq_n_u64(kHalf<52>);
         const uint64x2_t magnitude = vandq_u64(bits[j], vdupq_n_u64(~Float64::sign));
         rounded[j] = vshrq_n_u64(vaddq_u64(magnitude, addend), 52);
     }
@@ -278,12 +279,12 @@ template <class F> struct Accumulate {
             tops_of<Wide>(codes, negative), 0, [&](size_t place, auto bits) {
                 const uint8x16_t own = load(to + place);
                 if constexpr (std::is_same_v<Total, double>) {
-                    const float64x2_t sum = vaddq_f64(vreinterpretq_f64_u8(own),
-                                                      vreinterpretq_f64_u64(bits));
+                    const float64x2_t sum =
+                        vaddq_f64(vreinterpretq_f64_u8(own), vreinterpretq_f64_u64(bits));
                     store(to + place, vreinterpretq_u8_f64(sum));
                 } else {
-                    const float32x4_t sum = vaddq_f32(vreinterpretq_f32_u8(own),
-                                                      vreinterpretq_f32_u32(bits));
+                    const float32x4_t sum =
+                        vaddq_f32(vreinterpretq_f32_u8(own), vreinterpretq_f32_u32(bits));
                     store(to + place, vreinterpretq_u8_f32(sum));
                 }
             });

@@ -40,8 +40,8 @@ template <class F> struct Scan {
         }
     }
 
-    // Adds the 16 values behind lane 4 * first; returns their signs. If some may be 0 or not finite,
-    // it is `Careful`.
+    // Adds the 16 values behind lane 4 * first; returns their signs. If some may be 0 or not
+    // finite, it is `Careful`.
     template <bool Careful> uint32_t add_half(const Unaligned<Bits> *from, size_t first) {
         uint32x4_t tops[4];
 #pragma GCC unroll 4

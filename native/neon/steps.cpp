@@ -27,9 +27,7 @@ int32x4_t centred(uint32x4_t word) {
 }
 
 // The dither of a word, from -1/2 to 1/2.
-float32x4_t dither(uint32x4_t word) {
-    return vmulq_n_f32(vcvtq_f32_s32(centred(word)), 0x1p-32f);
-}
+float32x4_t dither(uint32x4_t word) { return vmulq_n_f32(vcvtq_f32_s32(centred(word)), 0x1p-32f); }
 
 // Four codes without signs; the signs are the top bits of `signs`.
 template <fewbits_step_rounding rounding>

@@ -127,8 +127,7 @@ inline uint64x2_t round_two(const int64_t *from, Words &source) {
     const uint64x2_t minus = vcltzq_s64(vreinterpretq_s64_u64(sum));
     const uint64x2_t magnitude = vsubq_u64(veorq_u64(sum, minus), minus);
     const uint64x2_t ones = filled(magnitude);
-    const uint64x2_t draw =
-        vandq_u64(vreinterpretq_u64_u32(source.next()), vshrq_n_u64(ones, 1));
+    const uint64x2_t draw = vandq_u64(vreinterpretq_u64_u32(source.next()), vshrq_n_u64(ones, 1));
     // A carry out of the top bit leaves nothing but the next bit outside of `ones`.
     const uint64x2_t raised = vaddq_u64(magnitude, draw);
     const uint64x2_t over = vtstq_u64(vbicq_u64(raised, ones), vdupq_n_u64(UINT64_MAX));

@@ -1,6 +1,6 @@
 // The NEON table: checksum, random words and unpacking here, every other group in its own file.
-// Every aarch64 processor has NEON; the checksum's instructions came a little later, and a processor
-// without them runs the portable table.
+// Every aarch64 processor has NEON; the checksum's instructions came a little later, and a
+// processor without them runs the portable table.
 #include "kernels.h"
 
 #if defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)
@@ -63,8 +63,8 @@ void words(const Stream &stream, std::span<uint32_t> out) {
 
 // ---- unpacking ----
 
-// The low end of both 64-bit fields holds eight codes of `width` bits, at most 8; they move apart to
-// a byte each.
+// The low end of both 64-bit fields holds eight codes of `width` bits, at most 8; they move apart
+// to a byte each.
 struct Spreader {
     uint64x2_t masks[3], uppers[3];
     int64x2_t shifts[3];

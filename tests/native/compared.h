@@ -38,10 +38,14 @@ class Random {
         const uint64_t any = bits();
         if (below(64) < spread_) {
             const auto mantissa = static_cast<Bits>(any & ((F::one << F::mantissa) - 1));
-            const Bits ends[] = {0, 1, F::infinity, F::largest_power, F::quiet_nan};
+            // The last two are where float32 rounds to no 16-bit number.
+            const uint64_t ends[] = {
+                0, 1, F::infinity, F::largest_power, F::quiet_nan, 0x477FF000, 0x7F7F8000};
             const auto near = static_cast<Bits>(ends[below(std::size(ends))] - below(2));
             const auto own = static_cast<Bits>(any);
-            return chance(3) ? static_cast<Bits>(near ^ (own & F::sign)) : chance(2) ? own : mantissa;
+            return chance(3)   ? static_cast<Bits>(near ^ (own & F::sign))
+                   : chance(2) ? own
+                               : mantissa;
         }
         const uint64_t exponent = (uint64_t{F::top_code} >> 1) - below(6);
         const uint64_t fraction = any & ((F::one << F::mantissa) - 1);
@@ -119,9 +123,9 @@ class Case {
         for (uint32_t &word : own.key) {
             word = static_cast<uint32_t>(random.bits());
         }
-        own.first = random.chance(3) ? (uint64_t{1} << 32) * (1 + random.below(4)) -
-                                           random.below(count + 2)
-                                     : own.first >> 34;
+        own.first = random.chance(3)
+                        ? (uint64_t{1} << 32) * (1 + random.below(4)) - random.below(count + 2)
+                        : own.first >> 34;
         return own;
     }
 

@@ -100,10 +100,17 @@ void coder_encode(Case &own) {
     for (size_t i = 0; i < own.count; ++i) {
         symbols[i] = model.symbol(own.random);
     }
+    for (size_t i = 0; i < own.count && own.random.chance(2);
+         ++i) { // just enough for a word to leave
+        const uint64_t entry = model.encode.entries[symbols[own.count - 1 - i]];
+        uint32_t &state = lanes.states[(own.count - 1 - i) % lanes.count];
+        const auto least = static_cast<uint32_t>((entry >> 32 & (kRansTotal - 1)) << 19);
+        state = state == kRansLow ? least - static_cast<uint32_t>(own.random.below(2)) : state;
+    }
     const size_t size = own.random.chance(5) ? own.random.below(2 * own.count + 2) : 2 * own.count;
     uint8_t *const room = own.memory(size);
-    const uint8_t *const begin = own.kernels.coder.encode({symbols, own.count}, model.encode,
-                                                          lanes.all(), {room, size});
+    const uint8_t *const begin =
+        own.kernels.coder.encode({symbols, own.count}, model.encode, lanes.all(), {room, size});
     own.put(begin == nullptr ? SIZE_MAX : static_cast<size_t>(begin - room));
     if (begin != nullptr) { // what is below the words means nothing
         own.put(begin, static_cast<size_t>(room + size - begin));
@@ -116,13 +123,21 @@ void coder_decode(Case &own) {
     const Model model(own.random);
     Lanes lanes(own.random);
     for (uint32_t &state : lanes.all()) {
+        const uint32_t at = static_cast<uint32_t>(own.random.below(kRansTotal));
+        const uint32_t slot = model.decode.slots[at];
+        const uint32_t frequency = slot & (kRansTotal - 1);
+        const uint32_t left = kRansLow - (slot >> 12 & (kRansTotal - 1));
+        if (left % frequency == 0 && left / frequency >= 8) { // just enough to take no word
+            state = left / frequency << kRansBits | at;
+            continue;
+        }
         state = kRansLow + static_cast<uint32_t>(own.random.below(kRansHigh - kRansLow));
     }
     const size_t size = own.random.chance(5) ? own.random.below(own.count + 2) : 2 * own.count;
     const uint8_t *const data = own.bytes(size);
     uint8_t *const symbols = own.memory(own.count);
-    const uint8_t *const end = own.kernels.coder.decode({data, size}, model.decode, lanes.all(),
-                                                        {symbols, own.count});
+    const uint8_t *const end =
+        own.kernels.coder.decode({data, size}, model.decode, lanes.all(), {symbols, own.count});
     own.put(end == nullptr ? SIZE_MAX : static_cast<size_t>(end - data));
     if (end != nullptr) {
         own.put_memory(symbols);
@@ -137,8 +152,8 @@ void count_symbols(Case &own) {
     uint8_t *const symbols = own.memory(own.count);
     for (size_t i = 0; i < own.count; ++i) {
         const bool stray = wild || own.random.chance(200);
-        symbols[i] = static_cast<uint8_t>(stray ? own.random.bits()
-                                                : first + own.random.below(crowd));
+        symbols[i] =
+            static_cast<uint8_t>(stray ? own.random.bits() : first + own.random.below(crowd));
     }
     Histogram counts;
     std::iota(counts, counts + 256, 7u);
@@ -256,7 +271,8 @@ uint8_t *switch_codes(Case &own) {
     uint8_t *const codes = own.memory(own.count);
     for (size_t i = 0; i < own.count; ++i) {
         const size_t code = own.random.below(64);
-        codes[i] = static_cast<uint8_t>(code | (own.random.chance(2) && code > 0 ? kSwitchSign : 0));
+        codes[i] =
+            static_cast<uint8_t>(code | (own.random.chance(2) && code > 0 ? kSwitchSign : 0));
     }
     return codes;
 }

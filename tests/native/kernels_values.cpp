@@ -185,8 +185,8 @@ template <class F> void scan(Case &own) {
     own.put(terms);
 }
 
-template <class F, void (*SignKernels::*kernel)(const uint8_t *, typename F::Bits,
-                                                Out<typename F::Bits>)>
+template <class F,
+          void (*SignKernels::*kernel)(const uint8_t *, typename F::Bits, Out<typename F::Bits>)>
 void fill(Case &own) {
     const uint8_t *const signs = own.mask(own.count);
     const auto out = room<typename F::Bits>(own, own.count);
@@ -215,8 +215,8 @@ StepRun run_of(Case &own) {
     const auto values = own.numbers<Float32>(own.count);
     const auto rounding = roundings[own.random.below(3)];
     const uint32_t wild = own.random.number<Float32>() % Float32::infinity;
-    const auto tame = static_cast<uint32_t>((120 + own.random.below(9)) << 23 |
-                                            own.random.below(1 << 23));
+    const auto tame =
+        static_cast<uint32_t>((120 + own.random.below(9)) << 23 | own.random.below(1 << 23));
     const float step = std::bit_cast<float>(own.random.chance(6) && wild != 0 ? wild : tame);
     return {values, own.stream(), step, rounding};
 }
@@ -304,7 +304,12 @@ void sphere_next(Case &own) {
     const auto most = static_cast<int32_t>(512 * 1024 * tile.width / 8);
     for (size_t t = 0; t < tile.count; ++t) {
         const auto part = static_cast<int32_t>(own.random.below(static_cast<size_t>(most)));
-        tile.need[t] = own.random.chance(5) ? -part / 8 : part;
+        int32_t product = 0; // just not enough
+        for (size_t j = 0; j < tile.width; ++j) {
+            const int32_t other = tile.pairs[j * tile.count + t];
+            product += low(other) * low(block[j]) + high(other) * high(block[j]);
+        }
+        tile.need[t] = own.random.chance(5) ? -part / 8 : own.random.chance(3) ? product : part;
     }
     for (size_t from = 0; from <= tile.count; ++from) {
         own.put(own.kernels.spherical.next(tile, block, from));
