@@ -1,0 +1,120 @@
+"""R5: the NEON table under emulation; nothing is said of its speed.
+
+Its kernels and rows meet the portable table's in a program of their own. Then the golden frames and
+the conformance suite run in a Debian tree for arm64, with that processor's Python and NumPy. A
+processor that runs all of this by itself is not at hand.
+"""
+
+import shutil
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import aarch64
+from mutants import LIBRARY, ROOT
+from soaking.programs import BUILD, configure, last_line, numbers, passed, run
+from soaking.stage import CODEC, CORE, Stage, StageError, Work
+
+TREE = BUILD / "arm64"
+MIRROR, RELEASE = "http://deb.debian.org/debian", "bookworm"
+NEEDED = ("debootstrap", "proot", "qemu-aarch64-static")
+# Wheels of these are for the processor, or for all.
+PACKAGES = ("numpy", "ml_dtypes", "pytest", "hypothesis", "pluggy", "iniconfig", "packaging",
+            "sortedcontainers", "pygments")  # fmt: skip
+GLIBCS = ("2_17", "2_27", "2_28")
+SUITES = ("tests/golden/test_golden.py", "tests/conformance")
+GUEST = "/opt/fewbits"
+# Which table is taken if nobody chooses, and where.
+TAKEN = """
+import platform
+from fewbits.backend import library
+print(platform.machine(), library.simd())
+"""
+
+
+def core() -> Path:
+    return configure("aarch64", f"-DCMAKE_TOOLCHAIN_FILE={ROOT / 'native' / 'aarch64.cmake'}")
+
+
+def compare(work: Work, built: Path) -> None:
+    """Every kernel at every length several times, and rows at all lengths and addresses."""
+    objects = sorted((built / "CMakeFiles" / "fewbits.dir").rglob("*.o"))
+    folder = TREE / "programs"
+    folder.mkdir(parents=True, exist_ok=True)
+    own = [
+        aarch64.compiled(ROOT / "tests" / "native" / name, folder)
+        for name in (*aarch64.PROGRAMS, "sweep.cpp")
+    ]
+    for name, parts in (("kernels", own[:-1]), ("sweep", own[-1:])):
+        aarch64.link([*parts, *objects], folder / name)
+    told = numbers(run("neon-kernels", aarch64.EMULATOR, folder / "kernels", "20"))
+    work.figures |= {"kernels": int(told["kernels"]), "compared": int(told["compared"])}
+    swept = numbers(run("neon-shapes", aarch64.EMULATOR, folder / "sweep", "shapes"))
+    if min(told["tables"], swept["tables"]) < 2:
+        raise StageError("the NEON table was not there: nothing was compared")
+    work.figures["rows"] = int(swept["done"])
+
+
+def in_tree(log: str, *words: str) -> str:
+    """A program of the tree, under emulation; its children are emulated too."""
+    binds = ("-b", "/dev", "-b", f"{TREE / 'checkout'}:{GUEST}", "-w", GUEST)
+    clean = ("/usr/bin/env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root",
+             "LANG=C.UTF-8", "DEBIAN_FRONTEND=noninteractive", "DEBOOTSTRAP_DIR=/debootstrap",
+             f"PYTHONPATH={GUEST}/src:/opt/packages", "PYTHONDONTWRITEBYTECODE=1")  # fmt: skip
+    proot = ("proot", "-q", "qemu-aarch64-static", "-r", str(TREE / "root"), "-0", *binds)
+    environment = aarch64.clean_environment(PROOT_NO_SECCOMP="1")  # new kernels refuse proot's own
+    return run(log, *proot, *clean, *words, env=environment)
+
+
+def make_tree() -> None:
+    """Debian for arm64, its second stage under emulation, and the packages that tests need."""
+    if not (TREE / "whole").exists():
+        shutil.rmtree(TREE / "root", ignore_errors=True)
+        words = ("--arch=arm64", "--foreign", "--variant=minbase", "--include=python3")
+        run("neon-debootstrap", "debootstrap", *words, RELEASE, TREE / "root", MIRROR)
+        in_tree("neon-second-stage", "/bin/sh", "/debootstrap/debootstrap", "--second-stage")
+        (TREE / "whole").touch()
+    platforms = [f"--platform=manylinux_{glibc}_aarch64" for glibc in GLIBCS]
+    pins = [f"{name}=={version(name)}" for name in PACKAGES]
+    place = TREE / "root" / "opt" / "packages"
+    shutil.rmtree(place, ignore_errors=True)
+    install = (sys.executable, "-m", "pip", "install", "--no-deps", "--only-binary=:all:")
+    run("neon-packages", *install, "--python-version=3.11", "--target", place, *platforms, *pins)
+
+
+def copy_checkout(built: Path) -> None:
+    place = TREE / "checkout"
+    shutil.rmtree(place, ignore_errors=True)
+    ignored = shutil.ignore_patterns("__pycache__", "*.so")
+    for name in ("src", "tests"):
+        shutil.copytree(ROOT / name, place / name, ignore=ignored)
+    shutil.copy2(ROOT / "pyproject.toml", place)
+    shutil.copy2(built / LIBRARY, place / "src" / "fewbits" / LIBRARY)
+
+
+def neon(work: Work) -> None:
+    absent = aarch64.missing() or ", ".join(name for name in NEEDED if not shutil.which(name))
+    if absent:
+        raise StageError(f"not there: {absent}; Debian has debootstrap, proot, qemu-user-static")
+    built = core()
+    (TREE / "checkout").mkdir(parents=True, exist_ok=True)
+    make_tree()
+    copy_checkout(built)
+    work.ready()
+    compare(work, built)
+    taken = in_tree("neon-taken", "python3", "-c", TAKEN).split()
+    if taken != ["aarch64", "neon"]:
+        raise StageError(f"the tree took {taken}")
+    options = ("-q", "-p", "no:cacheprovider")
+    text = in_tree("neon-suites", "python3", "-m", "pytest", *options, *SUITES)
+    work.figures["tests"] = passed(text)
+    told = f"{work.figures['kernels']} kernels, {work.figures['compared']:,} comparisons"
+    work.add(1, f"{told}; {passed(text):,} tests of golden frames and conformance under qemu-user",
+             last_line(text))  # fmt: skip
+
+
+STAGES = (
+    Stage("neon", "R5", "the NEON table on an emulated aarch64: every kernel, golden frames, "
+          "conformance", "passes", 1,
+          (*CORE, *CODEC, "tests/native/*", "tests/conformance/*.py", "tests/golden/*.py"), neon),
+)  # fmt: skip
