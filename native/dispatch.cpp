@@ -49,13 +49,15 @@ bool has_avx512() {
 }
 
 // Every aarch64 processor has NEON. The files also use the instructions for CRC-32C, which the
-// first of them lack; those of Apple and Microsoft's systems all have them.
+// first such processors lack; those of systems other than Linux all have them.
 bool has_neon() {
 #if defined(__aarch64__) && defined(__linux__)
     constexpr unsigned long crc32 = 1ul << 7; // HWCAP_CRC32
     return (getauxval(AT_HWCAP) & crc32) != 0;
+#elif defined(__aarch64__)
+    return true;
 #else
-    return neon_table != nullptr;
+    return false;
 #endif
 }
 

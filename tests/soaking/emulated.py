@@ -5,6 +5,7 @@ the conformance suite run in a Debian tree for arm64, with that processor's Pyth
 processor that runs all of this by itself is not at hand.
 """
 
+import os
 import shutil
 import sys
 from importlib.metadata import version
@@ -16,6 +17,8 @@ from soaking.programs import BUILD, configure, last_line, numbers, passed, run
 from soaking.stage import CODEC, CORE, Stage, StageError, Work
 
 TREE = BUILD / "arm64"
+PLACE = TREE / "packages"
+AS_ROOT = () if os.geteuid() == 0 else ("sudo", "-n")  # debootstrap makes files of other users
 MIRROR, RELEASE = "http://deb.debian.org/debian", "bookworm"
 NEEDED = ("debootstrap", "proot", "qemu-aarch64-static")
 # Wheels of these are for the processor, or for all.
@@ -57,29 +60,31 @@ def compare(work: Work, built: Path) -> None:
 
 def in_tree(log: str, *words: str) -> str:
     """A program of the tree, under emulation; its children are emulated too."""
-    binds = ("-b", "/dev", "-b", f"{TREE / 'checkout'}:{GUEST}", "-w", GUEST)
+    places = {"/dev": "/dev", TREE / "checkout": GUEST, PLACE: "/opt/packages"}
+    binds = [word for own, guest in places.items() for word in ("-b", f"{own}:{guest}")]
+    proot = ("proot", "-q", "qemu-aarch64-static", "-r", str(TREE / "root"), "-0", "-w", GUEST)
     clean = ("/usr/bin/env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root",
              "LANG=C.UTF-8", "DEBIAN_FRONTEND=noninteractive", "DEBOOTSTRAP_DIR=/debootstrap",
              f"PYTHONPATH={GUEST}/src:/opt/packages", "PYTHONDONTWRITEBYTECODE=1")  # fmt: skip
-    proot = ("proot", "-q", "qemu-aarch64-static", "-r", str(TREE / "root"), "-0", *binds)
-    environment = aarch64.clean_environment(PROOT_NO_SECCOMP="1")  # new kernels refuse proot's own
-    return run(log, *proot, *clean, *words, env=environment)
+    own = (*AS_ROOT, "env", "PROOT_NO_SECCOMP=1")  # new kernels refuse proot's filters
+    return run(log, *own, *proot, *binds, *clean, *words, env=aarch64.clean_environment())
 
 
 def make_tree() -> None:
     """Debian for arm64, its second stage under emulation, and the packages that tests need."""
+    for folder in (TREE / "checkout", PLACE):
+        folder.mkdir(parents=True, exist_ok=True)
     if not (TREE / "whole").exists():
-        shutil.rmtree(TREE / "root", ignore_errors=True)
+        run("neon-remove", *AS_ROOT, "rm", "-rf", TREE / "root")
         words = ("--arch=arm64", "--foreign", "--variant=minbase", "--include=python3")
-        run("neon-debootstrap", "debootstrap", *words, RELEASE, TREE / "root", MIRROR)
+        run("neon-debootstrap", *AS_ROOT, "debootstrap", *words, RELEASE, TREE / "root", MIRROR)
         in_tree("neon-second-stage", "/bin/sh", "/debootstrap/debootstrap", "--second-stage")
         (TREE / "whole").touch()
     platforms = [f"--platform=manylinux_{glibc}_aarch64" for glibc in GLIBCS]
     pins = [f"{name}=={version(name)}" for name in PACKAGES]
-    place = TREE / "root" / "opt" / "packages"
-    shutil.rmtree(place, ignore_errors=True)
+    shutil.rmtree(PLACE)
     install = (sys.executable, "-m", "pip", "install", "--no-deps", "--only-binary=:all:")
-    run("neon-packages", *install, "--python-version=3.11", "--target", place, *platforms, *pins)
+    run("neon-packages", *install, "--python-version=3.11", "--target", PLACE, *platforms, *pins)
 
 
 def copy_checkout(built: Path) -> None:
@@ -97,7 +102,6 @@ def neon(work: Work) -> None:
     if absent:
         raise StageError(f"not there: {absent}; Debian has debootstrap, proot, qemu-user-static")
     built = core()
-    (TREE / "checkout").mkdir(parents=True, exist_ok=True)
     make_tree()
     copy_checkout(built)
     work.ready()
