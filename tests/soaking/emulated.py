@@ -1,8 +1,8 @@
 """R5: the NEON table under emulation; nothing is said of its speed.
 
-Its kernels and rows meet the portable table's in a program of their own. Then the golden frames and
-the conformance suite run in a Debian tree for arm64, with that processor's Python and NumPy. A
-processor that runs all of this by itself is not at hand.
+Its kernels and rows meet the portable table's in programs of their own, and rows of golden frames
+meet what this machine has made of them. Then the golden frames and the conformance suite run in a
+Debian tree for arm64, with that processor's Python and NumPy.
 """
 
 import os
@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import aarch64
+from golden import rows
 from mutants import LIBRARY, ROOT
 from soaking.programs import BUILD, configure, last_line, numbers, passed, run
 from soaking.stage import CODEC, CORE, Stage, StageError, Work
@@ -25,6 +26,7 @@ NEEDED = ("debootstrap", "proot", "qemu-aarch64-static")
 PACKAGES = ("numpy", "ml_dtypes", "pytest", "hypothesis", "pluggy", "iniconfig", "packaging",
             "sortedcontainers", "pygments")  # fmt: skip
 GLIBCS = ("2_17", "2_27", "2_28")
+PROGRAMS = {"kernels": aarch64.PROGRAMS, "sweep": ("sweep.cpp",), "replay": ("replay.cpp",)}
 SUITES = ("tests/golden/test_golden.py", "tests/conformance")
 GUEST = "/opt/fewbits"
 # Which table is taken if nobody chooses, and where.
@@ -39,23 +41,32 @@ def core() -> Path:
     return configure("aarch64", f"-DCMAKE_TOOLCHAIN_FILE={ROOT / 'native' / 'aarch64.cmake'}")
 
 
-def compare(work: Work, built: Path) -> None:
-    """Every kernel at every length several times, and rows at all lengths and addresses."""
+def programs(built: Path) -> Path:
+    """The folder of the programs that compare tables, linked with the core's own objects."""
     objects = sorted((built / "CMakeFiles" / "fewbits.dir").rglob("*.o"))
     folder = TREE / "programs"
     folder.mkdir(parents=True, exist_ok=True)
-    own = [
-        aarch64.compiled(ROOT / "tests" / "native" / name, folder)
-        for name in (*aarch64.PROGRAMS, "sweep.cpp")
-    ]
-    for name, parts in (("kernels", own[:-1]), ("sweep", own[-1:])):
-        aarch64.link([*parts, *objects], folder / name)
-    told = numbers(run("neon-kernels", aarch64.EMULATOR, folder / "kernels", "20"))
-    work.figures |= {"kernels": int(told["kernels"]), "compared": int(told["compared"])}
-    swept = numbers(run("neon-shapes", aarch64.EMULATOR, folder / "sweep", "shapes"))
-    if min(told["tables"], swept["tables"]) < 2:
-        raise StageError("the NEON table was not there: nothing was compared")
-    work.figures["rows"] = int(swept["done"])
+    for name, sources in PROGRAMS.items():
+        own = [aarch64.compiled(ROOT / "tests" / "native" / file, folder) for file in sources]
+        aarch64.link([*own, *objects], folder / name)
+    return folder
+
+
+def compare(work: Work, folder: Path) -> None:
+    """Every kernel at every length several times, rows at all lengths and addresses, and the rows
+    of golden frames as this machine has run them."""
+
+    def told(program: str, *words: str | Path) -> dict[str, float]:
+        found = numbers(run(f"neon-{program}", aarch64.EMULATOR, folder / program, *words))
+        if found["tables"] < 2:
+            raise StageError("the NEON table was not there: nothing was compared")
+        return found
+
+    kernels = told("kernels", "20")
+    work.figures |= {"kernels": int(kernels["kernels"]), "compared": int(kernels["compared"])}
+    work.figures["swept"] = int(told("sweep", "shapes")["done"])
+    work.figures["frames"] = rows.record(TREE / "rows.bin")
+    work.figures["rows"] = int(told("replay", TREE / "rows.bin")["rows"])
 
 
 def in_tree(log: str, *words: str) -> str:
@@ -105,16 +116,15 @@ def neon(work: Work) -> None:
     make_tree()
     copy_checkout(built)
     work.ready()
-    compare(work, built)
+    compare(work, programs(built))
     taken = in_tree("neon-taken", "python3", "-c", TAKEN).split()
     if taken != ["aarch64", "neon"]:
         raise StageError(f"the tree took {taken}")
     options = ("-q", "-p", "no:cacheprovider")
     text = in_tree("neon-suites", "python3", "-m", "pytest", *options, *SUITES)
     work.figures["tests"] = passed(text)
-    told = f"{work.figures['kernels']} kernels, {work.figures['compared']:,} comparisons"
-    work.add(1, f"{told}; {passed(text):,} tests of golden frames and conformance under qemu-user",
-             last_line(text))  # fmt: skip
+    told = f"{work.figures['kernels']} kernels, {work.figures['rows']} rows of golden frames"
+    work.add(1, f"{told}, {passed(text):,} tests under qemu-user", last_line(text))
 
 
 STAGES = (
