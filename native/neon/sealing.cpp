@@ -101,7 +101,11 @@ void marked(uint32_t *words, const uint8_t *data, const LeafMarks &marks) {
 } // namespace
 
 // A single block has no use for four lanes.
-constinit const HashKernels neon_sealing = {strides, marked, nullptr};
+constinit const HashKernels neon_sealing = {
+    .strides = strides,
+    .marked = marked,
+    .block = nullptr,
+};
 
 } // namespace fewbits
 

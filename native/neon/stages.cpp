@@ -112,7 +112,12 @@ void hadamard64(std::span<double> values, double scale) {
 
 } // namespace
 
-constinit const StageKernels neon_stages = {count_keys, gather_keys, hadamard32, hadamard64};
+constinit const StageKernels neon_stages = {
+    .count_keys = count_keys,
+    .gather_keys = gather_keys,
+    .hadamard32 = hadamard32,
+    .hadamard64 = hadamard64,
+};
 
 } // namespace fewbits
 

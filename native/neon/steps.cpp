@@ -204,7 +204,11 @@ void dequantise(const StepRun &run, const uint8_t *codes, const uint8_t *signs,
 
 } // namespace
 
-constinit const StepKernels neon_steps = {quantise, sums, dequantise};
+constinit const StepKernels neon_steps = {
+    .quantise = quantise,
+    .sums = sums,
+    .dequantise = dequantise,
+};
 
 } // namespace fewbits
 
