@@ -40,7 +40,8 @@ std::vector<uint8_t> answer(const Kernels &own, const Check &check, size_t lengt
 void compare(const Check &check, int simd, size_t length, uint64_t seed) {
     const auto wanted = answer(use(0), check, length, seed);
     ++counts.compared;
-    if (wanted.empty() || wanted != answer(use(simd), check, length, seed)) {
+    const bool empty = wanted.empty() && length > 0; // a check that puts nothing checks nothing
+    if (empty || wanted != answer(use(simd), check, length, seed)) {
         std::fprintf(stderr, "%s of %s differs: %zu values, seed %llu\n", check.name,
                      fewbits_simd_name(simd), length, static_cast<unsigned long long>(seed));
         std::exit(1);
