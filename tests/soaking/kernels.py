@@ -1,10 +1,13 @@
 """R5: every table of kernels gives the bits of the portable one."""
 
+import aarch64
+from mutants import ROOT
 from soaking.fuzzing import together
-from soaking.programs import driver, numbers, run
+from soaking.programs import LOGS, configure, driver, numbers, run
 from soaking.stage import CORE, Stage, StageError, Work
 
 COVERS = (*CORE, "tests/native/sweep.cpp")
+SINGLE = (*CORE, "tests/native/compared.h", "tests/native/kernels*.cpp")
 
 
 def part(work: Work, text: str, count: int, name: str, *words: object) -> None:
@@ -29,6 +32,17 @@ def patterns(work: Work) -> None:
         ])  # fmt: skip
 
 
+def single(work: Work) -> None:
+    """Kernels themselves, linked with the core's own objects: its library does not show them."""
+    built = configure("driven", "-DCMAKE_CXX_COMPILER=g++")
+    objects = sorted((built / "CMakeFiles" / "fewbits.dir").rglob("*.o"))
+    sources = [ROOT / "tests" / "native" / name for name in aarch64.PROGRAMS]
+    program, include = LOGS / "kernels", f"-I{ROOT / 'native'}"
+    run("kernels-compile", "g++", *aarch64.FLAGS, include, *sources, *objects, "-o", program)
+    work.ready()
+    part(work, "{} kernels at lengths 0 to 300 and some large ones", 1, "kernels", program, "100")
+
+
 def shapes(work: Work) -> None:
     program = driver("sweep")
     work.ready()
@@ -48,6 +62,8 @@ def blocks(work: Work) -> None:
 
 
 STAGES = (
+    Stage("kernels", "R5", "every kernel of every table that this machine runs, by itself",
+          "passes", 1, SINGLE, single),
     Stage("shapes", "R5", "kernels at all short lengths and addresses, all 16-bit patterns",
           "passes", 1, COVERS, shapes),
     Stage("patterns", "R5", "all `float32` patterns through every table of kernels",
