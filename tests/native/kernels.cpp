@@ -1,6 +1,7 @@
 // Every kernel of every table against the portable one, bit for bit: lengths 0 to 300 and some
 // large ones, odd addresses, memory that ends where it must not be read further, special values,
-// every 16-bit pattern. Linked with the core's object files; `tests/native_programs.py` builds it.
+// every 16-bit pattern. Linked with the core's object files by `tests/aarch64.py` and
+// `tests/soaking/kernels.py`.
 //
 //     kernels [ROUNDS [LARGE]]
 //
