@@ -125,7 +125,7 @@ struct Dithered {
         double sum = 0;
         own.kernels.dithering.norm_terms(values, FEWBITS_NORM_MAX, sum, largest);
         scale = std::bit_cast<float>(largest);
-        scale = own.random.chance(8) ? scale * 0.75f : scale;
+        scale = own.random.chance(4) && scale < 0x1p100f ? scale * 1.25f : scale; // never less
     }
 };
 
