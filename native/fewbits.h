@@ -24,7 +24,7 @@ extern "C" {
 
 /* Raised whenever a signature or a structure below changes; the Python loader refuses any other
  * number. */
-#define FEWBITS_ABI 8
+#define FEWBITS_ABI 9
 
 enum fewbits_status {
     FEWBITS_OK = 0,
@@ -58,7 +58,8 @@ enum fewbits_status {
     FEWBITS_FRAME_PARAMETER = 28,  /* detail: stage, number: bad type, order, count or value */
     FEWBITS_FRAME_WIDTH = 29,      /* detail: word width found, smallest width that suffices */
     FEWBITS_FRAME_ELEMENTS = 30,   /* detail: elements (at most 2^64-1), the caller's limit */
-    FEWBITS_FRAME_LENGTH = 31      /* detail: length that the header declares, bytes given */
+    FEWBITS_FRAME_LENGTH = 31,     /* detail: length that the header declares, bytes given */
+    FEWBITS_OTHER_FRAME = 32       /* not a sound frame of the recipe, for whatever reason */
 };
 
 enum fewbits_dtype {
@@ -338,6 +339,32 @@ typedef struct fewbits_frame {
  */
 FEWBITS_API int fewbits_frame_parse(const uint8_t *data, size_t size, uint64_t max_elements,
                                     fewbits_frame *frame, uint64_t detail[2]);
+
+/* What frames of one operator, dtype and shape have in common, if the operator is one unit. */
+typedef struct fewbits_recipe {
+    fewbits_unit unit;     /* its sections have their largest sizes and no address */
+    uint64_t least[3];     /* the sections' smallest sizes */
+    const uint8_t *header; /* of the largest frame; not trusted, but not judged either */
+    uint64_t header_size;
+} fewbits_recipe;
+
+/* A vector and its frame. Both stay the caller's. */
+typedef struct fewbits_message {
+    const fewbits_recipe *recipe;
+    void *values;    /* as many as the recipe's unit has */
+    uint32_t key[4]; /* the random stream, for writing */
+    uint8_t *frame;  /* not changed by reading */
+    uint64_t size;   /* of the frame; for writing the room, and the frame's size when it returns */
+    fewbits_tally tally;
+} fewbits_message;
+
+/* Write whole frames: sections, header, checksum. There must be room for the largest frame. Stop at
+ * the first that fails; `failed` then holds its index. */
+FEWBITS_API int fewbits_frames_write(fewbits_message *messages, size_t count, size_t *failed);
+/* Read whole frames of finite vectors. A frame with another header, with impossible lengths, with a
+ * wrong checksum, or one that decodes to values that are not finite is FEWBITS_OTHER_FRAME:
+ * fewbits_frame_parse and fewbits_decode say more. */
+FEWBITS_API int fewbits_frames_read(fewbits_message *messages, size_t count, size_t *failed);
 
 #ifdef __cplusplus
 }

@@ -12,12 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fewbits import registry
-from fewbits.backend.library import MAX_DIMENSIONS, Bytes
-from fewbits.backend.memory import new_bytes
+from fewbits.backend.library import Bytes
+from fewbits.backend.memory import array_at, new_bytes
 from fewbits.backend.parallel import available_threads
-from fewbits.core import vector
+from fewbits.core import quick, vector
 from fewbits.core.operator import Operator
 from fewbits.core.parameters import whole
+from fewbits.core.plan import FramePlan, plan_of
+from fewbits.core.quick import NewFrame
 from fewbits.core.vector import Vector
 from fewbits.errors import DecodeError, EncodeError, LimitError, SaturationWarning, SpecError
 from fewbits.reference.tally import Tally
@@ -86,25 +88,27 @@ def compress(
     if nonfinite not in ("raise", "carry"):
         raise SpecError(f"nonfinite must be 'raise' or 'carry', got {nonfinite!r}")
     chosen = registry.operator(operator)
-    values, shape = vector.from_array(x)
-    header, room = _largest(chosen, values, shape)
-    result, buffer = new_bytes(room) if out is None else _output(out, room, chosen)
-    _apart(values.bits, buffer)
-    rng = seed if isinstance(seed, Rng) else _stream(seed)
-    tally, size = _write(buffer, header, chosen, values, rng, threads=_threads(threads))
+    workers = None if threads is None else _threads(threads)
+    done = quick.compressed(x, chosen, seed, out, workers) or _compressed(
+        x, chosen, seed, out, workers
+    )
+    _judge(done.plan, done.tally, nonfinite)
+    return done.frame
+
+
+def _judge(plan: FramePlan, tally: Tally, nonfinite: str, *, level: int = 3) -> None:
     if tally.nonfinite and nonfinite == "raise":
         raise EncodeError(
-            f"{tally.nonfinite} of {values.count} values are NaN or infinite: "
+            f"{tally.nonfinite} of {plan.elements} values are NaN or infinite: "
             "clean them, or pass nonfinite='carry'"
         )
     if tally.saturated:
         warnings.warn(
-            f"{tally.saturated} of {values.count} values exceed the range of {chosen} on "
-            f"{values.format.name} and were replaced by its largest value",
+            f"{tally.saturated} of {plan.elements} values exceed the range of {plan.operator} on "
+            f"{plan.header.format.name} and were replaced by its largest value",
             SaturationWarning,
-            stacklevel=2,
+            stacklevel=level,
         )
-    return result if size == room else result[:size]
 
 
 def largest_frame(x: object, operator: str | Operator) -> int:
@@ -114,7 +118,7 @@ def largest_frame(x: object, operator: str | Operator) -> int:
     >>> buffer = bytearray(fewbits.largest_frame(np.zeros(1000, np.float32), "natural:coder=rans"))
     """
     values, shape = vector.from_array(x)
-    return _largest(registry.operator(operator), values, shape)[1]
+    return plan_of(registry.operator(operator), values.format, shape).room
 
 
 def decompress(
@@ -136,11 +140,18 @@ def decompress(
     """
     if to not in ("numpy", "torch"):
         raise SpecError(f"to must be 'numpy' or 'torch', got {to!r}")
+    workers = None if threads is None else _threads(threads)
+    done = quick.decompressed(frame, _limit(max_elements), out, to, workers)
+    if done is not None:
+        return done
     opened = open_frame(frame, max_elements=max_elements, threads=threads)
     if out is None:
-        return opened.new(to=to, threads=threads)
-    opened.into(out, threads=threads)
-    return out
+        result = opened.new(to=to, threads=threads)
+    else:
+        opened.into(out, threads=threads)
+        result = out
+    opened.remember()
+    return result
 
 
 def inspect(frame: Any, *, max_elements: int = 2**62) -> FrameInfo:
@@ -200,6 +211,12 @@ class OpenedFrame:
             )
         _apart(self.data, values.bits)
         self.decode(values, threads=threads)
+
+    def remember(self) -> None:
+        """Let the next frame of this kind, which was decoded, be read in one native call."""
+        header = self.header
+        if not header.nonfinite:
+            quick.remember(self.data, plan_of(self.operator, header.format, header.shape))
 
     def decode(self, values: Vector, *, threads: int | None = None) -> None:
         """Write the values into a vector that has their number and format."""
@@ -262,33 +279,40 @@ def _enough_memory() -> Iterator[None]:
         raise LimitError("not enough memory for the frame: pass a smaller max_elements=") from error
 
 
-def _largest(chosen: Operator, values: Vector, shape: tuple[int, ...]) -> tuple[Header, int]:
-    """The header of the largest frame, and that frame's size."""
-    if len(shape) > MAX_DIMENSIONS:
-        raise EncodeError(
-            f"{len(shape)} dimensions, at most {MAX_DIMENSIONS} are supported: reshape first"
-        )
-    layout = chosen.layout(values.count, values.format)
-    lengths = tuple(section.size for section in layout)
-    header = Header(values.format, shape, chosen.stages, lengths)
-    return header, len(header.encode()) + sum(lengths) + CHECKSUM_SIZE
+def _compressed(
+    x: object, chosen: Operator, seed: int | Rng | None, out: Any, threads: int | None
+) -> NewFrame:
+    """Any array or tensor to a frame, new or in `out`."""
+    values, shape = vector.from_array(x)
+    plan = plan_of(chosen, values.format, shape)
+    frame: bytes | memoryview
+    if out is None:
+        frame, at = new_bytes(plan.room)
+        buffer = array_at(at, plan.room)
+    else:
+        frame, buffer = _output(out, plan.room, chosen)
+    _apart(values.bits, buffer)
+    rng = Rng(quick.stream_key(seed))
+    tally, size = _write(buffer, plan, values, rng, threads=_threads(threads))
+    return NewFrame(frame if size == plan.room else frame[:size], plan, tally)
 
 
 def _write(
-    buffer: Bytes, header: Header, chosen: Operator, values: Vector, rng: Rng, *, threads: int
+    buffer: Bytes, plan: FramePlan, values: Vector, rng: Rng, *, threads: int
 ) -> tuple[Tally, int]:
-    """Write a frame whose sections have at most the header's lengths; returns its size.
+    """Write a frame whose sections have at most the plan's lengths; returns its size.
 
     Sections first, then the header, which says how long they are and if all values are finite, then
     the checksum.
     """
-    starts = [len(header.encode())]
+    header, encoded = plan.header, plan.encoded
+    starts = [len(encoded)]
     for length in header.lengths:
         starts.append(starts[-1] + length)
     parts = [buffer[start:stop] for start, stop in pairwise(starts)]
-    tally, sizes = chosen.encode(values, rng, tuple(parts), threads=threads)
-    final = replace(header, lengths=sizes, nonfinite=tally.nonfinite > 0)
-    encoded = final.encode()
+    tally, sizes = plan.operator.encode(values, rng, tuple(parts), threads=threads)
+    if sizes != header.lengths or tally.nonfinite:
+        encoded = replace(header, lengths=sizes, nonfinite=tally.nonfinite > 0).encode()
     at = len(encoded)
     for start, part, size in zip(starts, parts, sizes, strict=False):
         if start != at:  # what came before was shorter
@@ -310,10 +334,6 @@ def _checked_layout(chosen: Operator, header: Header) -> tuple[Section, ...]:
         raise DecodeError(f"{len(header.lengths)} sections, {chosen} has {len(layout)}")
     check_lengths(layout, header.lengths)
     return layout
-
-
-def _stream(seed: int | None) -> Rng:
-    return (Rng.fresh() if seed is None else Rng.from_seed(seed)).fork(0)
 
 
 def _threads(threads: int | None) -> int:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import pkgutil
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import NamedTuple
 
@@ -72,6 +72,11 @@ def operator(spec: str | Operator) -> Operator:
         return spec
     if not isinstance(spec, str):
         raise SpecError(f"expected a spec string or an operator, got {type(spec).__name__}")
+    return _parsed(spec)
+
+
+@lru_cache(256)
+def _parsed(spec: str) -> Operator:
     parts = [_from_text(text, spec) for text in spec.split("|")]
     stages, last = parts[:-1], parts[-1]
     for part in stages:

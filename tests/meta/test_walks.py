@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import fewbits
+from fewbits.core.plan import plan_of
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "fewbits"
@@ -56,6 +57,7 @@ def test_compress_goes_the_way_that_is_written() -> None:
             called.append((path.relative_to(package).as_posix(), frame.f_code.co_qualname))
 
     x = np.ones(1000, np.float32)
+    plan_of.cache_clear()  # plans are made once
     before = sys.getprofile()
     sys.setprofile(profile)
     try:

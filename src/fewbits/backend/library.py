@@ -30,7 +30,7 @@ from fewbits.coding.rans import UNFILLED
 from fewbits.errors import DecodeError
 from fewbits.reference.dithering import BAD_SCALE, LEVEL_WITHOUT_SCALE
 
-ABI = 8
+ABI = 9
 
 Bytes = npt.NDArray[np.uint8]
 AnyArray = npt.NDArray[Any]

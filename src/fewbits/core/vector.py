@@ -4,13 +4,16 @@ Operators see bits only, so bfloat16 needs no package and no value passes throug
 unseen. torch is never imported here: a tensor can only come from a program that already has.
 """
 
+import math
 import sys
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from fewbits.backend import frames
 from fewbits.errors import DecodeError, EncodeError, LimitError, MissingExtraError, SpecError
 from fewbits.reference.formats import BFLOAT16, BY_NAME, Bits, Format
 
@@ -48,24 +51,81 @@ def from_array(x: object) -> tuple[Vector, tuple[int, ...]]:
     return Vector(flat.view(format.bits), format), tuple(array.shape)
 
 
-def new_array(format: Format, shape: tuple[int, ...]) -> tuple[npt.NDArray[Any], Vector]:
-    """A fresh NumPy array and the vector of its bits; bfloat16 needs the ml_dtypes package."""
+class Lent(NamedTuple):
+    """The memory of an array or tensor, without a view of it; `pin` keeps it there."""
+
+    address: int
+    format: Format
+    shape: tuple[int, ...]
+    pin: object
+
+    def overlaps(self, address: int, size: int) -> bool:
+        """Whether some of these bytes are among its own."""
+        end = self.address + math.prod(self.shape) * self.format.itemsize
+        return self.address < address + size and address < end
+
+
+def lent(x: Any, *, writable: bool = False) -> Lent | None:
+    """The memory of a contiguous array or CPU tensor; None for whatever needs a closer look."""
+    if type(x) is np.ndarray:
+        format, flags = _format_of(x.dtype), x.flags
+        if format is None or not flags.c_contiguous or (writable and not flags.writeable):
+            return None
+        pin, address = frames.pinned(x)
+        return Lent(address, format, x.shape, pin)
+    torch = sys.modules.get("torch")
+    if torch is None or type(x) not in (torch.Tensor, torch.nn.Parameter):
+        return None
+    format = _tensor_format(x.dtype)
+    if format is None or x.layout != torch.strided or x.device.type != "cpu":
+        return None
+    if x.is_neg() or not x.is_contiguous():
+        return None
+    try:
+        return Lent(x.data_ptr(), format, tuple(x.shape), x)
+    except RuntimeError:  # a tensor that only stands for another one
+        return None
+
+
+@lru_cache(64)
+def _format_of(dtype: np.dtype[Any]) -> Format | None:
+    """The format of a dtype in the machine's byte order."""
+    return BY_NAME.get(dtype.name) if dtype.isnative else None
+
+
+@lru_cache(64)
+def _tensor_format(dtype: Any) -> Format | None:
+    return BY_NAME.get(str(dtype).removeprefix("torch."))
+
+
+def empty_array(format: Format, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """A fresh NumPy array; bfloat16 needs the ml_dtypes package."""
     dtype = _numpy_dtype(format)
     try:
-        bits = np.empty(shape, format.bits)
+        return np.empty(shape, dtype)
     except ValueError as error:  # an empty vector whose other extents are absurd
         raise LimitError(f"NumPy cannot make the shape {shape}: {error}") from None
-    return bits.view(dtype), Vector(bits.reshape(-1), format)
 
 
-def new_tensor(format: Format, shape: tuple[int, ...]) -> tuple[Any, Vector]:
+def empty_tensor(format: Format, shape: tuple[int, ...]) -> Any:
     torch = torch_module()
     if torch is None:
         raise MissingExtraError.of("to='torch' needs torch, `import torch` first", "torch")
     try:
-        tensor = torch.empty(shape, dtype=getattr(torch, format.name))
+        return torch.empty(shape, dtype=getattr(torch, format.name))
     except RuntimeError as error:  # that is how torch says that memory is missing
         raise MemoryError(str(error)) from error
+
+
+def new_array(format: Format, shape: tuple[int, ...]) -> tuple[npt.NDArray[Any], Vector]:
+    """A fresh array and the vector of its bits."""
+    array = empty_array(format, shape)
+    return array, Vector(array.reshape(-1).view(format.bits), format)
+
+
+def new_tensor(format: Format, shape: tuple[int, ...]) -> tuple[Any, Vector]:
+    """A fresh tensor and the vector of its bits."""
+    tensor = empty_tensor(format, shape)
     array, _ = _tensor_bits(tensor)
     return tensor, Vector(array.reshape(-1).view(format.bits), format)
 
@@ -124,6 +184,7 @@ def _tensor_bits(x: Any) -> tuple[npt.NDArray[Any], str]:
     return tensor.numpy(), name
 
 
+@lru_cache(len(BY_NAME))
 def _numpy_dtype(format: Format) -> np.dtype[Any]:
     if format != BFLOAT16:
         return np.dtype(format.name)

@@ -1,0 +1,67 @@
+"""What frames of one operator, format and shape have in common, found once and kept.
+
+A plan has the header, the sections' sizes and, where the operator is one native row, the recipe by
+which a single native call writes or reads a whole frame.
+"""
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+from fewbits.backend import frames
+from fewbits.backend.frames import FrameRecipe
+from fewbits.backend.library import MAX_DIMENSIONS
+from fewbits.core.operator import Operator
+from fewbits.errors import EncodeError
+from fewbits.reference.formats import Format
+from fewbits.rng import Rng, token
+from fewbits.wire.frame import CHECKSUM_SIZE, Header
+
+_KEPT = 1024  # plans that are kept
+_AFTER_STAGE = token(1)  # names the stream of an operator behind one stage
+
+
+class FramePlan(NamedTuple):
+    """The largest frame of an operator, and how to write it."""
+
+    operator: Operator
+    header: Header
+    encoded: bytes  # the header's bytes
+    room: int  # bytes of the frame
+    elements: int
+    recipe: FrameRecipe | None
+
+    @property
+    def reads(self) -> bool:
+        """Whether one native call can read such a frame."""
+        return self.recipe is not None and self.recipe.reads and self.elements > 0
+
+    def key(self, stream: bytes) -> bytes:
+        """The key of a row's own stream, below the frame's."""
+        own = self.recipe
+        return Rng(stream).child_key(_AFTER_STAGE) if own and own.staged else stream
+
+
+@lru_cache(_KEPT)
+def plan_of(operator: Operator, format: Format, shape: tuple[int, ...]) -> FramePlan:
+    """The plan for vectors of a format and shape."""
+    if len(shape) > MAX_DIMENSIONS:
+        raise EncodeError(
+            f"{len(shape)} dimensions, at most {MAX_DIMENSIONS} are supported: reshape first"
+        )
+    count = math.prod(shape)
+    layout = operator.layout(count, format)
+    lengths = tuple(section.size for section in layout)
+    header = Header(format, shape, operator.stages, lengths)
+    encoded = header.encode()
+    own = None
+    if not _has_own_code(operator):
+        sizes = [(section.least, section.size) for section in layout]
+        own = frames.recipe(operator.kernel(count, format), format, count, sizes, encoded)
+    room = len(encoded) + sum(lengths) + CHECKSUM_SIZE
+    return FramePlan(operator, header, encoded, room, count, own)
+
+
+def _has_own_code(operator: Operator) -> bool:
+    cls = type(operator)
+    return cls.encode is not Operator.encode or cls.decode is not Operator.decode
