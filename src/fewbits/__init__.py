@@ -23,6 +23,7 @@ from fewbits.errors import (
     SpecError,
     VersionError,
 )
+from fewbits.many import compress_many, decompress_many
 from fewbits.registry import operator
 from fewbits.rng import Rng
 
@@ -44,7 +45,9 @@ __all__ = [
     "SpecError",
     "VersionError",
     "compress",
+    "compress_many",
     "decompress",
+    "decompress_many",
     "inspect",
     "largest_frame",
     "operator",

@@ -85,18 +85,18 @@ def compress(
     >>> fewbits.decompress(frame)
     array([ 1., -2.,  0.], dtype=float32)
     """
-    if nonfinite not in ("raise", "carry"):
-        raise SpecError(f"nonfinite must be 'raise' or 'carry', got {nonfinite!r}")
+    check_nonfinite(nonfinite)
     chosen = registry.operator(operator)
-    workers = None if threads is None else _threads(threads)
-    done = quick.compressed(x, chosen, seed, out, workers) or _compressed(
+    workers = None if threads is None else thread_count(threads)
+    done = quick.compressed(x, chosen, seed, out, workers) or general_frame(
         x, chosen, seed, out, workers
     )
-    _judge(done.plan, done.tally, nonfinite)
+    judge(done.plan, done.tally, nonfinite)
     return done.frame
 
 
-def _judge(plan: FramePlan, tally: Tally, nonfinite: str, *, level: int = 3) -> None:
+def judge(plan: FramePlan, tally: Tally, nonfinite: str) -> None:
+    """Refuse values that are not finite, and warn of those that were too large."""
     if tally.nonfinite and nonfinite == "raise":
         raise EncodeError(
             f"{tally.nonfinite} of {plan.elements} values are NaN or infinite: "
@@ -107,7 +107,7 @@ def _judge(plan: FramePlan, tally: Tally, nonfinite: str, *, level: int = 3) -> 
             f"{tally.saturated} of {plan.elements} values exceed the range of {plan.operator} on "
             f"{plan.header.format.name} and were replaced by its largest value",
             SaturationWarning,
-            stacklevel=level,
+            stacklevel=3,
         )
 
 
@@ -138,10 +138,9 @@ def decompress(
     and writable a `SpecError`. Otherwise a NumPy array is made, or a tensor with `to="torch"`; a
     bfloat16 array needs ml_dtypes.
     """
-    if to not in ("numpy", "torch"):
-        raise SpecError(f"to must be 'numpy' or 'torch', got {to!r}")
-    workers = None if threads is None else _threads(threads)
-    done = quick.decompressed(frame, _limit(max_elements), out, to, workers)
+    check_target(to)
+    workers = None if threads is None else thread_count(threads)
+    done = quick.decompressed(frame, element_limit(max_elements), out, to, workers)
     if done is not None:
         return done
     opened = open_frame(frame, max_elements=max_elements, threads=threads)
@@ -220,7 +219,7 @@ class OpenedFrame:
 
     def decode(self, values: Vector, *, threads: int | None = None) -> None:
         """Write the values into a vector that has their number and format."""
-        workers = _threads(threads)
+        workers = thread_count(threads)
         with _judged():
             tally = self.operator.decode_checked(self.sections, values, threads=workers)
         if bool(tally.nonfinite) != self.header.nonfinite:
@@ -241,7 +240,7 @@ def open_frame(
     Where the operator is agreed upon, pass it as `expected`: it is compared with the header's
     before the checksum is computed and before anything is made of the header's parameters.
     """
-    workers, data, limit = _threads(threads), _input(frame), _limit(max_elements)
+    workers, data, limit = thread_count(threads), _input(frame), element_limit(max_elements)
     with _judged():
         return _opened(data, limit, expected, workers)
 
@@ -279,7 +278,7 @@ def _enough_memory() -> Iterator[None]:
         raise LimitError("not enough memory for the frame: pass a smaller max_elements=") from error
 
 
-def _compressed(
+def general_frame(
     x: object, chosen: Operator, seed: int | Rng | None, out: Any, threads: int | None
 ) -> NewFrame:
     """Any array or tensor to a frame, new or in `out`."""
@@ -290,10 +289,10 @@ def _compressed(
         frame, at = new_bytes(plan.room)
         buffer = array_at(at, plan.room)
     else:
-        frame, buffer = _output(out, plan.room, chosen)
+        frame, buffer = output(out, plan.room, chosen)
     _apart(values.bits, buffer)
     rng = Rng(quick.stream_key(seed))
-    tally, size = _write(buffer, plan, values, rng, threads=_threads(threads))
+    tally, size = _write(buffer, plan, values, rng, threads=thread_count(threads))
     return NewFrame(frame if size == plan.room else frame[:size], plan, tally)
 
 
@@ -336,13 +335,24 @@ def _checked_layout(chosen: Operator, header: Header) -> tuple[Section, ...]:
     return layout
 
 
-def _threads(threads: int | None) -> int:
+def check_nonfinite(nonfinite: str) -> None:
+    if nonfinite not in ("raise", "carry"):
+        raise SpecError(f"nonfinite must be 'raise' or 'carry', got {nonfinite!r}")
+
+
+def check_target(to: str) -> None:
+    if to not in ("numpy", "torch"):
+        raise SpecError(f"to must be 'numpy' or 'torch', got {to!r}")
+
+
+def thread_count(threads: int | None) -> int:
+    """How many threads a call may use."""
     if threads is None:
         return available_threads()
     return whole("threads", threads, 1, 2**16)
 
 
-def _limit(max_elements: int) -> int:
+def element_limit(max_elements: int) -> int:
     """The limit in the native parser's 64 bits; a negative one would wrap to no limit."""
     return whole("max_elements", max_elements, 0, 2**64 - 1)
 
@@ -364,7 +374,8 @@ def _input(frame: Any) -> Bytes:
     return np.frombuffer(view.cast("B"), np.uint8) if view.nbytes else np.empty(0, np.uint8)
 
 
-def _output(out: Any, size: int, chosen: Operator) -> tuple[memoryview, Bytes]:
+def output(out: Any, size: int, chosen: Operator) -> tuple[memoryview, Bytes]:
+    """The part of a caller's buffer that frames go to."""
     try:
         view = memoryview(out).cast("B")
     except (TypeError, ValueError, BufferError):

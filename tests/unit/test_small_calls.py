@@ -53,7 +53,7 @@ def test_both_ways_write_the_same_bytes(spec: str) -> None:
     operator, calls = fewbits.operator(spec), set()
     for format, shape in product(FORMATS, ((1,), (7,), (3, 5, 17), (256,), (1000,), (70_001,))):
         x = values(format, shape)
-        general = codec._compressed(x, operator, 5, None, 1)
+        general = codec.general_frame(x, operator, 5, None, 1)
         out = bytearray(general.plan.room)
         for target in (None, out):
             done = quick.compressed(x, operator, 5, target, 1)
@@ -161,7 +161,7 @@ def test_tensors_take_one_call_too() -> None:
         operator = fewbits.operator("natural")
         done = quick.compressed(x, operator, 9, None, None)
         assert done is not None
-        assert done.frame == codec._compressed(x, operator, 9, None, None).frame
+        assert done.frame == codec.general_frame(x, operator, 9, None, None).frame
         first = fewbits.decompress(done.frame, to="torch")
         again, out = fewbits.decompress(done.frame, to="torch"), torch.zeros_like(first)
         fewbits.decompress(done.frame, out=out)
