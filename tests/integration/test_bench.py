@@ -8,7 +8,7 @@ import pytest
 
 import fewbits
 from fewbits.backend.kernel import Written
-from fewbits.bench import codec, jobs
+from fewbits.bench import codec, dtypes, jobs, small
 from fewbits.bench.timing import LEAST_ROUNDS, Plan, TimedJob, measured
 from fewbits.core.operator import Operator, Parts
 from fewbits.core.vector import Vector
@@ -62,6 +62,48 @@ def test_json_has_the_stable_keys_and_positive_ratios() -> None:
     sizes = {own["spec"]: own for own in report["sizes"]}
     assert sizes["natural"]["frame_bytes"] == ELEMENTS * 9 // 8 + sizes["natural"]["overhead_bytes"]
     assert sizes["identity"]["bits_per_value"] > 32
+
+
+def test_all_dtypes_have_a_row_of_each_operator() -> None:
+    arguments = "--all-dtypes", "--elements", "6e5", "--repeats", 1, "--threads", 1, 2
+    specs = "natural", "top-k:fraction=0.01|natural"
+    done = bench(*arguments, "--json", "--operators", *specs)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert (report["elements"], report["threads"]) == (ELEMENTS, 2)
+    found = [(row["spec"], row["dtype"]) for row in report["rows"]]
+    assert found == [(spec, own.name) for spec in specs for own in dtypes.DTYPES]
+    for row in report["rows"]:
+        for direction in ("compress", "decompress"):
+            assert row[direction].keys() == {
+                "memcpy_ratio", "cpu_median", "seconds_median", "speedup",
+            }  # fmt: skip
+            assert all(value > 0 for value in row[direction].values())
+    bits = {row["dtype"]: round(row["bits_per_value"]) for row in report["rows"][:4]}
+    assert bits == {"float32": 9, "bfloat16": 9, "float16": 6, "float64": 12}
+    calls = [(row["spec"], row["elements"]) for row in report["small"]]
+    assert calls == [(spec, size) for size in (1000, 10_000) for spec in small.SMALL_SPECS]
+    assert [row["spec"] for row in report["many"]] == list(small.SMALL_SPECS)
+    assert all(value > 0 for row in report["small"] + report["many"]
+               for value in row.values() if not isinstance(value, str))  # fmt: skip
+
+
+def test_the_table_of_dtypes_explains_itself() -> None:
+    done = bench("--all-dtypes", "--elements", 1000, "--repeats", 1, "--threads", 1,
+                 "--operators", "sign")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    for words in ("compress x memcpy", "bfloat16", "us a call", "torch's cast", "us a tensor"):
+        assert words in done.stdout
+
+
+def test_a_dtype_that_comes_back_wrong_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def zeros(own: Operator, parts: Parts, out: Vector, *, threads: int = 1) -> Tally:
+        out.bits[:] = 0
+        return Tally()
+
+    monkeypatch.setattr(Natural, "decode", zeros)
+    with pytest.raises(FewbitsError, match="wrong result"):
+        dtypes.run(20_000, [fewbits.operator("natural")], 1, Plan(rounds=1))
 
 
 def test_the_table_explains_itself() -> None:

@@ -1,6 +1,7 @@
 """Lists of vectors: the frames and values of single calls, and errors that name the item."""
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ SPECS = ("natural", "natural:coder=rans", "float16", "sign", "top-k|natural", "h
 SHAPES = ((1,), (40, 3), (), (257,), (0, 4), (5000,), (257,))
 
 
-def vectors() -> list[np.ndarray]:
+def vectors() -> list[Any]:
     draw = np.random.default_rng(2)
     dtypes = (np.float32, np.float64, np.float16)
     own = [draw.standard_normal(shape).astype(dtypes[at % 3]) for at, shape in enumerate(SHAPES)]

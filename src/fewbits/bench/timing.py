@@ -52,6 +52,11 @@ class Plan:
     seconds: float = float("inf")
 
 
+def part_of(progress: Callable[[float], None], number: int, steps: int) -> Callable[[float], None]:
+    """The progress of one step of several."""
+    return lambda part: progress((number + part) / steps)
+
+
 def measured(
     candidates: Sequence[TimedJob], plan: Plan, progress: Callable[[float], None]
 ) -> list[Samples]:

@@ -6,8 +6,9 @@ from dataclasses import asdict
 
 import fewbits
 from fewbits.backend.parallel import available_threads
-from fewbits.bench import codec
+from fewbits.bench import codec, dtypes
 from fewbits.bench.codec import CodecReport, CodecRow
+from fewbits.bench.dtypes import DtypeReport, DtypeSpeed
 from fewbits.bench.jobs import ENCODE, HALF_CAST, MEMCPY, compress_name, decompress_name
 from fewbits.bench.timing import Plan
 from fewbits.cli.console import Parser, ProgressBar, count, print_json, table
@@ -28,15 +29,16 @@ def add_options(parser: Parser) -> None:
         help="numbers of threads to compare (default: 1 2)")  # fmt: skip
     add("--operators", nargs="+", metavar="SPEC",
         help="default: all that need no parameter, stages before natural")  # fmt: skip
+    add("--all-dtypes", action="store_true", help="operators on float32, bfloat16, float16 and "
+        "float64, one thread against the most, and calls on few values; minutes")  # fmt: skip
     add("--quick", action="store_true", help="a few seconds, rougher figures")
 
 
 def run(options: argparse.Namespace) -> None:
-    operators = (
-        [fewbits.operator(spec) for spec in dict.fromkeys(options.operators)]
-        if options.operators
-        else codec.default_operators()
-    )
+    if options.all_dtypes:
+        _run_dtypes(options)
+        return
+    operators = _operators(options) or codec.default_operators()
     plan = codec.QUICK if options.quick else codec.MANY
     if options.repeats:
         plan = Plan(rounds=options.repeats)
@@ -52,6 +54,78 @@ def run(options: argparse.Namespace) -> None:
         print_json(asdict(report))
     else:
         _print(report)
+
+
+def _operators(options: argparse.Namespace) -> list[fewbits.Operator]:
+    return [fewbits.operator(spec) for spec in dict.fromkeys(options.operators or ())]
+
+
+def _run_dtypes(options: argparse.Namespace) -> None:
+    plan = dtypes.QUICK_EACH if options.quick else dtypes.EACH
+    if options.repeats:
+        plan = Plan(rounds=options.repeats)
+    with ProgressBar("measuring", _STEPS) as progress:
+        report = dtypes.run(
+            options.elements or (dtypes.QUICK_ELEMENTS if options.quick else dtypes.ELEMENTS),
+            _operators(options) or dtypes.default_specs(),
+            max(options.threads),
+            plan,
+            lambda part: progress.show(round(part * _STEPS)),
+        )
+    if options.json:
+        print_json(asdict(report))
+    else:
+        _print_dtypes(report)
+
+
+def _print_dtypes(report: DtypeReport) -> None:
+    print(report.machine)
+    print(f"vectors   {report.elements:,} values; memcpy of as many float32 values: "
+          f"{report.memcpy_gigabytes_per_second:.1f} GB/s\n")  # fmt: skip
+    print(_dtype_table(report))
+    gain = "" if report.memcpy_speedup is None else f" (memcpy: {report.memcpy_speedup:.2f})"
+    print(
+        "x memcpy: speed of one thread as a multiple, by processor time; "
+        f"{report.threads} threads: wall speed as a multiple of one thread's{gain}\n"
+    )
+    titles = ("us a call", "values", "compress", "with out=", "decompress", "with out= ",
+              "torch's cast")  # fmt: skip
+    cells = [
+        (row.spec, f"{row.elements:,}", f"{row.compress:.1f}", f"{row.compress_out:.1f}",
+         f"{row.decompress:.1f}", f"{row.decompress_out:.1f}",
+         "" if row.cast is None else f"{row.cast:.1f}")
+        for row in report.small
+    ]  # fmt: skip
+    print(table(titles, cells, right=",".join(titles[1:])) + "\n")
+    print(_many_table(report))
+
+
+def _dtype_table(report: DtypeReport) -> str:
+    def gain(speed: DtypeSpeed) -> str:
+        return "" if speed.speedup is None else f"{speed.speedup:.2f}"
+
+    more = f"{report.threads} threads"
+    titles = ("operator", "dtype", "bits/value", "compress x memcpy", more, "decompress x memcpy",
+              f"{more} ")  # fmt: skip
+    cells = [
+        (
+            row.spec, row.dtype, f"{row.bits_per_value:.3f}", f"{row.compress.memcpy_ratio:.3g}",
+            gain(row.compress), f"{row.decompress.memcpy_ratio:.3g}", gain(row.decompress),
+        )
+        for row in report.rows
+    ]  # fmt: skip
+    return table(titles, cells, right=",".join(titles[2:]))
+
+
+def _many_table(report: DtypeReport) -> str:
+    titles = ("us a tensor", "tensors", "compress", "compress_many", "decompress",
+              "decompress_many")  # fmt: skip
+    cells = [
+        (row.spec, f"{row.tensors} x {row.elements:,}", f"{row.compress_single:.1f}",
+         f"{row.compress_many:.1f}", f"{row.decompress_single:.1f}", f"{row.decompress_many:.1f}")
+        for row in report.many
+    ]  # fmt: skip
+    return table(titles, cells, right=",".join(titles[1:]))
 
 
 def _print(report: CodecReport) -> None:
