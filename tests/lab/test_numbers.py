@@ -176,7 +176,7 @@ def test_every_operator_has_its_row_in_the_readme_and_no_other() -> None:
 
 
 def test_what_was_not_measured_is_a_dash() -> None:
-    assert operators.figures("standard-dithering:levels=99") == ["–", "–", "–"]
+    assert operators.figures("standard-dithering:levels=99") == ["–"] * 4
     assert "–" not in operators.figures("natural")
 
 

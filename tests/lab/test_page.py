@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from fewbits.bench import dtypes
 from fewbits_lab import figures, record, store
 from fewbits_lab.experiment import Claim, Experiment, StudySettings, silent
 from fewbits_lab.index import EXPERIMENTS, RECORDED, find
@@ -207,6 +208,10 @@ def test_commands_repeat_as_often_as_their_files_say() -> None:
     commands = {own.name: own.command for own in RECORDED}
     bench, links = map(results, ("bench", "links"))
     assert f"--repeats {bench['rounds']} " in commands["bench"]
+    by_dtype, command = results("bench-dtypes"), parsed(commands["bench-dtypes"])
+    assert (command.elements or dtypes.DTYPE_ELEMENTS) == by_dtype["elements"]
+    if command.repeats:
+        assert {row["rounds"] for row in by_dtype["rows"]} == {command.repeats}
     said = {
         (ranks, rate): options.repeats or 7
         for options in map(parsed, commands["links"].split(" && "))

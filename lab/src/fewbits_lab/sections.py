@@ -42,6 +42,7 @@ SECTIONS = (
         {
             "codec-speed": _MEASURED,
             "bench": _MEASURED,
+            "bench-dtypes": _MEASURED,
             "coding": _MEASURED,
             "top-k": _MEASURED,
             "spherical-speed": _MEASURED,

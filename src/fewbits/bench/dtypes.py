@@ -15,7 +15,7 @@ from fewbits.core.operator import Operator
 from fewbits.errors import DecodeError
 from fewbits.reference.formats import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, Format
 
-ELEMENTS, QUICK_ELEMENTS = 1 << 24, 1 << 19
+DTYPE_ELEMENTS, QUICK_ELEMENTS = 1 << 24, 1 << 19
 EACH = Plan(rounds=15, seconds=6)  # for one operator
 QUICK_EACH = Plan(rounds=3, seconds=0.2)
 DTYPES = (FLOAT32, BFLOAT16, FLOAT16, FLOAT64)

@@ -9,7 +9,7 @@ import numpy as np
 from fewbits.backend import cpu, parallel
 from fewbits.backend.buffers import Buffer
 from fewbits.bench.timing import TimedJob
-from fewbits.bench.workload import SEED, Floats, Workload, equal_bits, expect
+from fewbits.bench.workload import SEED, AnyFloats, Workload, equal_bits, expect
 from fewbits.codec import compress, decompress, largest_frame
 from fewbits.core.operator import Operator
 from fewbits.core.vector import Vector
@@ -188,8 +188,8 @@ def decompress_new(work: Workload, operator: Operator) -> TimedJob:
     """`decompress` to a new array, whose memory comes from the system and goes back to it."""
     frame, name = work.frames[operator.spec], decompress_name(operator.spec, "new")
 
-    def run() -> Floats:
-        values: Floats = decompress(frame, max_elements=work.elements, threads=1)
+    def run() -> AnyFloats:
+        values: AnyFloats = decompress(frame, max_elements=work.elements, threads=1)
         return values
 
     def check() -> None:

@@ -20,7 +20,7 @@ _CERTAIN = 10_000  # values from which one draw meets a bound in expectation, wi
 _SLACK = 1.1
 
 Float32s = npt.NDArray[np.float32]
-Floats = npt.NDArray[Any]
+AnyFloats = npt.NDArray[Any]
 FrameBytes = npt.NDArray[np.uint8]
 
 
@@ -31,7 +31,7 @@ class Workload:
         self.elements, self.format = elements, format
         drawn = np.random.default_rng(0).standard_normal(elements, np.float32)
         dtype = vector.empty_array(format, (0,)).dtype
-        self.x: Floats = drawn.astype(dtype, copy=False)
+        self.x: AnyFloats = drawn.astype(dtype, copy=False)
         self.copy = np.zeros_like(self.x)
         self.out = np.zeros_like(self.x)
         self.totals = np.zeros_like(self.x)
@@ -39,7 +39,7 @@ class Workload:
         self.planes = np.zeros(sizes[0], np.uint8), np.zeros(sizes[1], np.uint8)
         self.rng = Rng.from_seed(SEED).fork(0)  # as `compress` does with this seed
         self.frames: dict[str, FrameBytes] = {}
-        self.decoded: dict[str, Floats] = {}
+        self.decoded: dict[str, AnyFloats] = {}
 
     @property
     def bits(self) -> Bits:
@@ -70,13 +70,13 @@ def expect(fact: bool, name: str) -> None:
         raise FewbitsError(f"the benchmark met a wrong result: {name}")
 
 
-def equal_bits(a: Floats, b: Floats) -> bool:
+def equal_bits(a: AnyFloats, b: AnyFloats) -> bool:
     """Whether two vectors are the same, NaN and the sign of 0 included."""
     own = np.dtype(f"u{a.itemsize}")
     return np.array_equal(a.view(own), b.view(own))
 
 
-def _relative_error(x: Floats, y: Floats) -> float:
+def _relative_error(x: AnyFloats, y: AnyFloats) -> float:
     wide = x.dtype if x.itemsize >= FLOAT32.itemsize else np.dtype(np.float32)
     values = x.astype(wide, copy=False)
     difference = y.astype(wide, copy=False) - values

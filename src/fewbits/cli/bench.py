@@ -66,7 +66,7 @@ def _run_dtypes(options: argparse.Namespace) -> None:
         plan = Plan(rounds=options.repeats)
     with ProgressBar("measuring", _STEPS) as progress:
         report = dtypes.run(
-            options.elements or (dtypes.QUICK_ELEMENTS if options.quick else dtypes.ELEMENTS),
+            options.elements or (dtypes.QUICK_ELEMENTS if options.quick else dtypes.DTYPE_ELEMENTS),
             _operators(options) or dtypes.default_specs(),
             max(options.threads),
             plan,

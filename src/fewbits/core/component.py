@@ -17,13 +17,12 @@ class Component(Spelled, ABC):
     `fewbits/operators`: equal fields, equal values, equal bytes. `code` is its number on the wire,
     never reused; fields are numbered by position, so new ones go last, with a default. `aliases`
     are other names in specs, each with the parameters that it stands for. `formula` is its
-    guarantee in words, for tables; `example` the spec that they measure, where it is not the name.
+    guarantee in words, for tables.
     """
 
     code: ClassVar[int]
     aliases: ClassVar[dict[str, str]] = {}
     formula: ClassVar[str]
-    example: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         parameters.check(self)

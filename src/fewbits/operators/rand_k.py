@@ -43,7 +43,6 @@ class RandK(Selection):
     name: ClassVar[str] = "rand-k"
     code: ClassVar[int] = 11
     formula: ClassVar[str] = "ω = (d/k)(1 + ω₂) − 1"
-    example: ClassVar[str] = "rand-k:fraction=0.01|natural"
     kind: ClassVar[Kind] = Kind.RAND_K
 
     def layout(self, d: int, format: Format) -> tuple[Section, ...]:

@@ -36,7 +36,6 @@ class TopK(Selection):
     name: ClassVar[str] = "top-k"
     code: ClassVar[int] = 10
     formula: ClassVar[str] = "α = 1 − (k/d)(1 − ω)"
-    example: ClassVar[str] = "top-k:fraction=0.01|natural"
     kind: ClassVar[Kind] = Kind.TOP_K
 
     def layout(self, d: int, format: Format) -> tuple[Section, ...]:

@@ -10,13 +10,21 @@ from fewbits.core.stage import Stage
 from fewbits.reference.formats import FLOAT32
 from fewbits.wire.frame import ParameterType
 from fewbits_lab.prose import code, table
-from fewbits_lab.studies.bench import text as bench_text
-from fewbits_lab.studies.bits_error import text as bits_error_text
+from fewbits_lab.studies.bench_dtypes import text as dtypes_text
 
 _ABSENT = "–"  # a figure that was not measured yet
 
 
-VARIANTS = {"natural": {"natural:coder=rans": "the same values, exponents entropy coded"}}
+_CODED = "the same values, levels entropy coded"
+
+
+VARIANTS = {
+    "natural": {"natural:coder=rans": "the same values, exponents entropy coded"},
+    "natural-dithering": {"natural-dithering:coder=rans": _CODED},
+    "standard-dithering": {"standard-dithering:coder=rans": _CODED},
+    "top-k": {"top-k:fraction=0.01|natural": "one value in a hundred"},
+    "rand-k": {"rand-k:fraction=0.01|natural": "one value in a hundred"},
+}
 
 
 """Specs that README shows beside those of the registry."""
@@ -31,7 +39,7 @@ def every() -> list[type[Component]]:
 
 def measured_spec(cls: type[Component]) -> str:
     """The spec whose figures stand for an operator."""
-    return cls.example or (f"{cls.name}|natural" if issubclass(cls, Stage) else cls.name)
+    return f"{cls.name}|natural" if issubclass(cls, Stage) else cls.name
 
 
 def operators_table() -> str:
@@ -45,25 +53,16 @@ def operators_table() -> str:
         for variant, words in VARIANTS.get(cls.name, {}).items():
             rows.append([code(variant), words, "the same", *figures(variant)])
     titles = "operator|what it does|guarantee|bits per value|compress MB/s (× memcpy)|decompress"
-    return table(titles, rows)
+    return table(f"{titles}|other dtypes, × memcpy", rows)
 
 
 def figures(spec: str) -> list[str]:
-    """Bits per value and the speed of both directions."""
+    """Bits per value, the speed of both directions, and speeds on other dtypes."""
     try:
-        bits = f"{bits_error_text.bits(spec):.2f}"
+        bits = f"{dtypes_text.row(spec)['bits_per_value']:.2f}"
     except LookupError:
-        bits = _ABSENT
-    return [bits, *(speed(job) for job in bench_text.calls(spec))]
-
-
-def speed(job: str) -> str:
-    """A job's megabytes a second, and its speed as a multiple of memcpy."""
-    try:
-        times = bench_text.times_memcpy(job)
-    except LookupError:
-        return _ABSENT
-    return f"{bench_text.megabytes(job):,.0f} ({times:{'.2f' if times > 0.1 else '.2g'}})"
+        return [_ABSENT] * 4
+    return [bits, *dtypes_text.speeds(spec), dtypes_text.other_dtypes(spec)]
 
 
 def codes_table(*, stages: bool) -> str:

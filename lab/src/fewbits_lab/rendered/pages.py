@@ -6,6 +6,7 @@ from fewbits_lab.rendered import choosing, coding, localsgd, methods, operators,
 from fewbits_lab.rendered.blocks import Block
 from fewbits_lab.studies.accuracy import text as accuracy
 from fewbits_lab.studies.bench import text as bench
+from fewbits_lab.studies.bench_dtypes import text as bench_dtypes
 from fewbits_lab.studies.bias import text as bias
 from fewbits_lab.studies.bits_error import text as bits_error
 from fewbits_lab.studies.coding import text as coders
@@ -98,6 +99,14 @@ PAGES: dict[str, dict[str, Block]] = {
     "docs/reliability.md": {
         "verdict": reliability.figures_verdict,
         "figures": reliability.figures_table,
+    },
+    "docs/speed.md": {
+        "dtypes-note": bench_dtypes.dtypes_note,
+        "dtypes": bench_dtypes.dtypes_table,
+        "calls-verdict": bench_dtypes.calls_verdict,
+        "calls": bench_dtypes.calls_table,
+        "many-note": bench_dtypes.many_note,
+        "many": bench_dtypes.many_table,
     },
     "docs/switch.md": {
         "arithmetic": switch_speed.arithmetic_table,

@@ -5,6 +5,7 @@ from fewbits_lab.record import Item
 from fewbits_lab.results import results
 from fewbits_lab.studies.accuracy import text as accuracy_text
 from fewbits_lab.studies.bench import text as bench_text
+from fewbits_lab.studies.bench_dtypes import text as dtypes_text
 from fewbits_lab.studies.bits_error import text as bits_error_text
 from fewbits_lab.studies.coding import text as coding_text
 from fewbits_lab.studies.feedback import text as feedback_text
@@ -79,15 +80,16 @@ def federated() -> str:
 def operators_note() -> str:
     """How the columns were measured."""
     times = span(map(coding_text.smaller, coding_text.vectors("resnet", "gpt")), 1)
-    found = results("bench")
-    copied = bench_text.megabytes("memcpy") / 1000
+    found = results("bench-dtypes")
+    copied = found["memcpy_gigabytes_per_second"]
     return paragraph(
         "ω: unbiased, E‖C(x) − x‖² ≤ ω‖x‖². α: biased, ‖C(x) − x‖² ≤ α‖x‖², and where rounding is random, as in",
         "`top-k|natural`, only in expectation. Both hold for every x of `float32` within",
-        "the range that `fewbits.operator(spec).guarantee(d)` states. Bits are measured: 8 · `len(frame)` / d at d =",
-        "1,000,000, header and checksum included, on a Gaussian vector. Speeds are those of whole calls on",
-        f"{found['elements']:,} values with one thread, in bytes of the vector; memcpy of it ran at {copied:.1f} GB/s.",
-        "`float64`, `float16` and `bfloat16` vectors are taken too. On gradients of a ResNet-18 and a small GPT",
+        "the range that `fewbits.operator(spec).guarantee(d)` states. Parameters are the defaults where none are given; `top-k`",
+        f"and `rand-k` keep a tenth. Bits are measured: 8 · `len(frame)` / d at d = {found['elements']:,}, header and checksum",
+        "included, on a Gaussian vector. Speeds are those of whole calls on it with one thread, in bytes of the vector;",
+        f"memcpy of it ran at {copied:.1f} GB/s. The last column has the slowest and the fastest of `bfloat16`, `float16` and",
+        "`float64`, for as many values: [all of them](docs/speed.md). On gradients of a ResNet-18 and a small GPT",
         f"`coder=rans` is {times} times smaller than `float32`: [entropy coding](docs/coding.md) compares it with zstd and",
         "others.",
     )  # fmt: skip
@@ -130,7 +132,8 @@ def speed() -> str:
         f" at {kernel[1]:.2f} times;",
         f"whole `compress` and `decompress` calls with it, frame and checksum included, run at {packed[0]} and"
         f" {packed[1]} times with `out=`, and at {fresh[0]} and {fresh[1]} times in fresh memory: {advice_on_out()};",
-        f"those with `coder=rans` run at {coded[0]} and {coded[1]} times. On [measured links](docs/when-not.md)"
+        dtypes_text.small_calls(),
+        f"calls with `coder=rans` run at {coded[0]} and {coded[1]} times. On [measured links](docs/when-not.md)"
         f" `coder=packed`, the default, catches up with it {two} on two ranks and {four} on four.",
     )
     return f"{paragraph(head)}\n\n{items}"
