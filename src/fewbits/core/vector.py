@@ -51,6 +51,9 @@ def from_array(x: object) -> tuple[Vector, tuple[int, ...]]:
     return Vector(flat.view(format.bits), format), tuple(array.shape)
 
 
+_TENSORS = {("torch", "Tensor"), ("torch.nn.parameter", "Parameter")}  # not what derives from them
+
+
 class Lent(NamedTuple):
     """The memory of an array or tensor, without a view of it; `pin` keeps it there."""
 
@@ -73,11 +76,11 @@ def lent(x: Any, *, writable: bool = False) -> Lent | None:
             return None
         pin, address = frames.pinned(x)
         return Lent(address, format, x.shape, pin)
-    torch = sys.modules.get("torch")
-    if torch is None or type(x) not in (torch.Tensor, torch.nn.Parameter):
+    kind = type(x)
+    if (kind.__module__, kind.__name__) not in _TENSORS:
         return None
     format = _tensor_format(x.dtype)
-    if format is None or x.layout != torch.strided or x.device.type != "cpu":
+    if format is None or x.layout != torch_module().strided or x.device.type != "cpu":
         return None
     if x.is_neg() or not x.is_contiguous():
         return None
