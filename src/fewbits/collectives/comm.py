@@ -15,8 +15,10 @@ from fewbits.backend.buffers import Buffer
 from fewbits.core.vector import Vector
 from fewbits.errors import PeerError
 
-Mail = tuple[Sequence[Buffer | None], Sequence[Buffer | None]]
-"""What goes to and comes from each rank: None for nothing; a rank's own place is skipped."""
+Incoming = Sequence[Buffer | None]
+"""What comes from each rank: None for nothing; a rank's own place is skipped."""
+Mail = tuple[Sequence[Buffer | None], Incoming]
+"""What goes to and comes from each rank."""
 
 
 MAIL_LANES = 2
@@ -40,7 +42,13 @@ class Comm(Protocol):
     def size(self) -> int:
         """The number of ranks."""
 
-    def start(self, *mail: Mail, lane: int = 0) -> Pending:
+    def expect(self, *incoming: Incoming, lane: int = 0) -> object:
+        """Get ready for what the next `start` in this lane will fill, which takes the result.
+
+        A rank that sends before this one has finished its own work need not wait for it then.
+        """
+
+    def start(self, *mail: Mail, lane: int = 0, expected: object = None) -> Pending:
         """Begin to send the outgoing buffers and to fill the incoming ones, all at once.
 
         Both sides must agree on the lengths, and on the order of messages in a lane. Lanes are
@@ -92,7 +100,10 @@ class LocalComm:
     def abort(self) -> None:
         """Do nothing: whoever waits gives up after the time-out."""
 
-    def start(self, *mail: Mail, lane: int = 0) -> Pending:
+    def expect(self, *incoming: Incoming, lane: int = 0) -> None:
+        """Do nothing, because a mailbox takes everything."""
+
+    def start(self, *mail: Mail, lane: int = 0, expected: object = None) -> Pending:
         for outgoing, _ in mail:
             for receiver, data in enumerate(outgoing):
                 if data is not None and receiver != self.rank:

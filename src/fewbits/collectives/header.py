@@ -15,7 +15,7 @@ import numpy as np
 
 from fewbits import backend
 from fewbits.backend.buffers import Buffer
-from fewbits.collectives.comm import Comm, Mail
+from fewbits.collectives.comm import Comm, Incoming
 from fewbits.errors import DisagreementError, EncodeError, PeerError
 
 _STRUCT = struct.Struct("<4sHHQQQQIIQQQQ172sI")
@@ -102,32 +102,48 @@ class RankHeader:
 
 
 def exchange(comm: Comm, headers: Sequence[RankHeader]) -> list[RankHeader]:
-    return start(comm, headers)()
+    return ExpectedHeaders(comm).start(headers)()
 
 
-def start(comm: Comm, headers: Sequence[RankHeader], *mail: Mail) -> Callable[[], list[RankHeader]]:
-    """Send `headers[r]` to rank r, and `mail` with them.
+class ExpectedHeaders:
+    """The headers of all ranks' next messages, and what comes with them; receives are posted."""
 
-    The returned function waits for every rank's header and returns them, with our own at our place.
-    It raises on every rank in the same exchange: `PeerError` if a rank failed (or `EncodeError` if
-    it met values that are not finite and may not send them), `DisagreementError` if a rank is at
-    another step, runs another configuration or has found a difference itself.
-    """
-    received = [Buffer.zeros(SIZE) for _ in range(comm.size)]
-    pending = comm.start(([header.encode() for header in headers], received), *mail)
+    def __init__(self, comm: Comm, *incoming: Incoming) -> None:
+        self._comm = comm
+        self._incoming = [Buffer.zeros(SIZE) for _ in range(comm.size)], *incoming
+        self._expected = comm.expect(*self._incoming)
 
-    def wait() -> list[RankHeader]:
-        pending.wait()
+    def start(
+        self, headers: Sequence[RankHeader], *outgoing: Sequence[Buffer | None]
+    ) -> Callable[[], list[RankHeader]]:
+        """Send `headers[r]` to rank r, and `outgoing` with them.
+
+        The returned function waits for every rank's header and returns them, with our own at our
+        place. It raises on every rank in the same exchange: `PeerError` if a rank failed (or
+        `EncodeError` if it met values that are not finite and may not send them),
+        `DisagreementError` if a rank is at another step, runs another configuration or has found a
+        difference itself.
+        """
+        sent = [header.encode() for header in headers], *outgoing
+        mail = zip(sent, self._incoming, strict=True)
+        pending = self._comm.start(*mail, expected=self._expected)
+
+        def wait() -> list[RankHeader]:
+            pending.wait()
+            return self._answers(headers)
+
+        return wait
+
+    def _answers(self, headers: Sequence[RankHeader]) -> list[RankHeader]:
+        own = self._comm.rank
         answers = [
-            headers[comm.rank] if rank == comm.rank else RankHeader.decode(data, rank)
-            for rank, data in enumerate(received)
+            headers[own] if rank == own else RankHeader.decode(data, rank)
+            for rank, data in enumerate(self._incoming[0])
         ]
         _refuse_failures(answers)
-        _refuse_disagreement(answers, comm.rank)
+        _refuse_disagreement(answers, own)
         _refuse_divergence(answers)
         return answers
-
-    return wait
 
 
 def _refuse_failures(answers: Sequence[RankHeader]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fewbits.backend.buffers import Buffer
-from fewbits.collectives.comm import Mail
+from fewbits.collectives.comm import Incoming, Mail
 from fewbits.collectives.header import RankHeader
 from fewbits.collectives.payload import Payload
 
@@ -40,12 +40,8 @@ class Promises:
         sent, received = self._made.pop(batch, ([0] * size, [0] * size))
         nothing: list[Payload | None] = [None] * size
         outgoing, incoming = payloads or (nothing, nothing)
-        return Early(
-            sent,
-            received,
-            [_sent(*each) for each in zip(outgoing, sent, strict=True)],
-            [_room(*each) for each in zip(incoming, received, strict=True)],
-        )
+        rooms = [_room(*each) for each in zip(incoming, received, strict=True)]
+        return Early(sent, received, outgoing, rooms)
 
     def next_step(self, batch: int, payloads: Sequence[Payload]) -> list[int]:
         """The bytes that the batch's first hop of the next step will probably send to each rank.
@@ -61,21 +57,30 @@ class Promises:
 
 @dataclass(frozen=True, slots=True)
 class Early:
-    """The bytes that go with the headers."""
+    """The bytes that go with the headers: so many to and from each rank.
+
+    There is room for those that come, also before the `payloads` that go are there.
+    """
 
     sent: Sequence[int]
     received: Sequence[int]
-    outgoing: Sequence[Buffer | None]
-    incoming: Sequence[Buffer | None]
+    payloads: Sequence[Payload | None]
+    room: Sequence[Buffer | None]
 
-    def mail(self) -> list[Mail]:
-        """The mail that `Comm.start` takes beside the headers; none if nothing was promised."""
-        return [(self.outgoing, self.incoming)] if any(self.sent) or any(self.received) else []
+    @property
+    def incoming(self) -> list[Incoming]:
+        """What `Comm.expect` takes beside the headers; nothing if nothing was promised."""
+        return [self.room] if any(self.sent) or any(self.received) else []
+
+    def outgoing(self) -> list[Sequence[Buffer | None]]:
+        """What goes there, once the payloads are made."""
+        sent = [_sent(*each) for each in zip(self.payloads, self.sent, strict=True)]
+        return [sent] if self.incoming else []
 
     def rest(self, payloads: Payloads) -> Mail:
         """The rest that follows the headers, once the lengths of incoming payloads are known."""
         outgoing, incoming = payloads
-        for payload, buffer in zip(incoming, self.incoming, strict=True):
+        for payload, buffer in zip(incoming, self.room, strict=True):
             if buffer is not None and buffer.size > payload.capacity:  # it came to a place apart
                 payload.data.array()[:] = buffer[: payload.length].array()
         return (

@@ -141,6 +141,7 @@ class Reduction(ABC):
         It pauses once, while the headers and the promised bytes travel.
         """
         outgoing, incoming = payloads
+        question = Question(self.comm, batch, progress, payloads)
         tally = guarded(work, progress)
         own = self._header(batch, phase, tally, progress)
         peers = [rank for rank in range(self.comm.size) if rank != self.comm.rank]
@@ -152,10 +153,10 @@ class Reduction(ABC):
             for payload, promise in zip(outgoing, following(), strict=True)
         ]
         limits = [payload.capacity for payload in coming]
-        question = ask(self.comm, batch, headers, progress, payloads, limits)
+        answer = question.ask(headers, limits)
         yield
         with progress.spent.wire():
-            answers, early = question()
+            answers, early = answer()
             for rank in peers:
                 _expect(incoming[rank], answers[rank].length, rank)
             rest = early.rest(payloads)
@@ -178,48 +179,58 @@ class Reduction(ABC):
         return own
 
 
-def ask(
-    comm: Comm,
-    batch: int,
-    headers: Sequence[RankHeader],
-    progress: RankProgress,
-    payloads: Payloads | None = None,
-    limits: Sequence[int] = (),
-) -> Callable[[], tuple[list[RankHeader], Early]]:
-    """Send headers, and with them the bytes that were promised for this batch.
+class Question:
+    """Headers to all ranks, and with them the bytes that were promised for this batch.
 
-    The returned function waits for the answers. It raises on every rank if any has a fault; this
-    rank's own fault keeps its type. Rank r may promise `limits[r]` bytes, without limits none.
+    Receives are posted at once, so that a rank that is ready before this one can send.
     """
-    early = progress.promises.kept(batch, payloads, comm.size)
-    fault = progress.fault
-    if fault is not None:
-        known = isinstance(fault, DisagreementError)
-        text = str(fault) if known else f"{type(fault).__name__}: {fault}"
-        status = Status.DISAGREES if known else Status.FAILED
-        headers = [replace(own, status=status, text=text) for own in headers]
-    wait = header.start(comm, headers, *early.mail())
 
-    def answer() -> tuple[list[RankHeader], Early]:
-        try:
-            answers = wait()
-        except FewbitsError as error:
-            if fault is not None:
-                raise fault from error
-            raise
-        _refuse_promises(answers, limits or [0] * comm.size, comm.rank)
-        progress.promises.made(batch, headers, answers, comm.rank)
-        progress.spent.payload_bytes += sum(early.sent)
-        progress.spent.header_bytes += header.SIZE * (comm.size - 1)
-        progress.saw_nonfinite |= any(answer.nonfinite for answer in answers)
-        return answers, early
+    def __init__(
+        self, comm: Comm, batch: int, progress: RankProgress, payloads: Payloads | None = None
+    ) -> None:
+        self._comm, self._batch, self._progress = comm, batch, progress
+        self._early = progress.promises.kept(batch, payloads, comm.size)
+        self._expected = header.ExpectedHeaders(comm, *self._early.incoming)
 
-    return answer
+    def ask(
+        self, headers: Sequence[RankHeader], limits: Sequence[int] = ()
+    ) -> Callable[[], tuple[list[RankHeader], Early]]:
+        """Send headers; the returned function waits for the answers.
+
+        It raises on every rank if any has a fault; this rank's own fault keeps its type. Rank r may
+        promise `limits[r]` bytes, without limits none.
+        """
+        comm, progress, early = self._comm, self._progress, self._early
+        fault = progress.fault
+        headers = [_faulty(own, fault) for own in headers] if fault is not None else headers
+        wait = self._expected.start(headers, *early.outgoing())
+
+        def answer() -> tuple[list[RankHeader], Early]:
+            try:
+                answers = wait()
+            except FewbitsError as error:
+                if fault is not None:
+                    raise fault from error
+                raise
+            _refuse_promises(answers, limits or [0] * comm.size, comm.rank)
+            progress.promises.made(self._batch, headers, answers, comm.rank)
+            progress.spent.payload_bytes += sum(early.sent)
+            progress.spent.header_bytes += header.SIZE * (comm.size - 1)
+            progress.saw_nonfinite |= any(answer.nonfinite for answer in answers)
+            return answers, early
+
+        return answer
 
 
-def agree(comm: Comm, own: RankHeader, progress: RankProgress) -> None:
+def _faulty(own: RankHeader, fault: Exception) -> RankHeader:
+    known = isinstance(fault, DisagreementError)
+    text = str(fault) if known else f"{type(fault).__name__}: {fault}"
+    return replace(own, status=Status.DISAGREES if known else Status.FAILED, text=text)
+
+
+def agree(comm: Comm, own: RankHeader, progress: RankProgress) -> list[RankHeader]:
     """Send one header to all ranks and wait for theirs, without touching promises."""
-    ask(comm, _NO_BATCH, [own] * comm.size, progress)()
+    return Question(comm, _NO_BATCH, progress).ask([own] * comm.size)()[0]
 
 
 def give_up(comm: Comm, progress: RankProgress, fault: Exception) -> NoReturn:
@@ -227,7 +238,7 @@ def give_up(comm: Comm, progress: RankProgress, fault: Exception) -> NoReturn:
     progress.fault = fault
     batch = progress.next_batch()
     own = RankHeader(Phase.FIRST_HOP, progress.step, batch, 0)
-    ask(comm, batch, [own] * comm.size, progress)()
+    Question(comm, batch, progress).ask([own] * comm.size)()
     raise fault
 
 

@@ -6,7 +6,9 @@ apart from all others of the program.
 """
 
 import contextlib
+import itertools
 import time
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -14,7 +16,7 @@ import torch
 import torch.distributed as dist
 
 from fewbits.backend.buffers import Buffer
-from fewbits.collectives.comm import MAIL_LANES, Mail, Pending
+from fewbits.collectives.comm import MAIL_LANES, Incoming, Mail, Pending
 from fewbits.core.vector import Vector
 from fewbits.errors import PeerError
 from fewbits.transport import tensors
@@ -63,18 +65,24 @@ class TorchComm:
             why = reason(error, self.timeout)
             raise PeerError(f"not all of ranks {members} came to make a group: {why}") from error
 
-    def start(self, *mail: Mail, lane: int = 0) -> Pending:
-        """Post receives first, then sends; open the group if nobody has."""
+    def expect(self, *incoming: Incoming, lane: int = 0) -> "_Pending":
+        """Post receives; open the group if nobody has.
+
+        gloo sends at once to a rank that has posted the receive. Otherwise it asks that rank, and
+        its thread spins while both sides copy.
+        """
         if self._group is None:
             self.open()
-        lost: dict[int, str] = {}
-        started = [
-            (rank, self._start(operation, mail[number][way][rank], rank, tag, lost))
-            for operation, way, direction in ((dist.irecv, 1, -1), (dist.isend, 0, 1))
-            for number, tag in enumerate(range(lane, MAIL_LANES * len(mail), MAIL_LANES))
-            for rank in self._others(direction)
-        ]
-        return _Pending(self.timeout, started, lost)
+        expected = _Pending(self.timeout, [], {})
+        self._post(expected, dist.irecv, -1, incoming, lane)
+        return expected
+
+    def start(self, *mail: Mail, lane: int = 0, expected: object = None) -> Pending:
+        """Send, after the receives have been posted."""
+        if not isinstance(expected, _Pending):
+            expected = self.expect(*(incoming for _, incoming in mail), lane=lane)
+        self._post(expected, dist.isend, 1, [outgoing for outgoing, _ in mail], lane)
+        return expected
 
     def start_mean(self, vector: Vector) -> Pending:
         """Begin to replace a vector by its mean over all ranks, by torch's own all-reduce."""
@@ -115,6 +123,19 @@ class TorchComm:
             with contextlib.suppress(PeerError):
                 _Pending(_MOMENT, started, lost).wait()
         return sorted(lost)
+
+    def _post(
+        self,
+        pending: "_Pending",
+        operation: Any,
+        direction: int,
+        buffers: Sequence[Incoming],
+        lane: int,
+    ) -> None:
+        for own, tag in zip(buffers, itertools.count(lane, MAIL_LANES), strict=False):
+            for rank in self._others(direction):
+                work = self._start(operation, own[rank], rank, tag, pending.lost)
+                pending.started.append((rank, work))
 
     def _others(self, direction: int) -> list[int]:
         """The other ranks; each rank starts with another neighbour, so that none is flooded."""

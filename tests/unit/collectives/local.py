@@ -124,8 +124,8 @@ class Tampered(LocalComm):
         super().__init__(comm.rank, comm._mailboxes, comm.timeout)
         self._change, self._count = change, 0
 
-    def start(self, *mail: Mail, lane: int = 0) -> Pending:
-        pending, number = super().start(*mail, lane=lane), self._count
+    def start(self, *mail: Mail, lane: int = 0, expected: object = None) -> Pending:
+        pending, number = super().start(*mail, lane=lane, expected=expected), self._count
         self._count += len(mail)
         return Late(pending, lambda: self._tamper(number, mail))
 

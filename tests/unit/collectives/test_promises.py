@@ -42,12 +42,12 @@ class Counting(LocalComm):
         super().__init__(comm.rank, comm._mailboxes, comm.timeout)
         self.sent: list[list[int]] = []
 
-    def start(self, *mail: Mail, lane: int = 0) -> Pending:
+    def start(self, *mail: Mail, lane: int = 0, expected: object = None) -> Pending:
         sizes = [
             b.size for out, _ in mail for r, b in enumerate(out) if b is not None and r != self.rank
         ]
         self.sent.append(sizes)
-        return super().start(*mail, lane=lane)
+        return super().start(*mail, lane=lane, expected=expected)
 
 
 class Forgetful(Promises):
@@ -141,14 +141,14 @@ class Boastful(LocalComm):
         super().__init__(comm.rank, comm._mailboxes, comm.timeout)
         self._phase, self._promise = phase, promise
 
-    def start(self, *mail: Mail, lane: int = 0) -> Pending:
+    def start(self, *mail: Mail, lane: int = 0, expected: object = None) -> Pending:
         (outgoing, incoming), *rest = mail
         if outgoing[0] is not None and outgoing[0].size == SIZE and lane == 0:
             header = RankHeader.decode(outgoing[0], self.rank)
             if header.phase is self._phase:
                 boast = replace(header, promise=self._promise(header.promise))
                 outgoing = [boast.encode(), *outgoing[1:]]
-        return super().start((outgoing, incoming), *rest, lane=lane)
+        return super().start((outgoing, incoming), *rest, lane=lane, expected=expected)
 
 
 def boasted(
