@@ -141,8 +141,8 @@ def _damage(world: World, state: ddp.Compression, step: int) -> None:
     """Flip one bit of the last payload that arrives in that step, after it left its sender."""
     start = TorchComm.start
 
-    def patched(self: TorchComm, *mail: Mail, lane: int = 0) -> Pending:
-        pending = start(self, *mail, lane=lane)
+    def patched(self: TorchComm, *mail: Mail, **options: Any) -> Pending:
+        pending = start(self, *mail, **options)
         sender = (self.rank + 1) % self.size
 
         def damage() -> None:

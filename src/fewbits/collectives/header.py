@@ -110,7 +110,8 @@ class ExpectedHeaders:
 
     def __init__(self, comm: Comm, *incoming: Incoming) -> None:
         self._comm = comm
-        self._incoming = [Buffer.zeros(SIZE) for _ in range(comm.size)], *incoming
+        self._received = [Buffer.zeros(SIZE) for _ in range(comm.size)]
+        self._incoming = self._received, *incoming
         self._expected = comm.expect(*self._incoming)
 
     def start(
@@ -138,7 +139,7 @@ class ExpectedHeaders:
         own = self._comm.rank
         answers = [
             headers[own] if rank == own else RankHeader.decode(data, rank)
-            for rank, data in enumerate(self._incoming[0])
+            for rank, data in enumerate(self._received)
         ]
         _refuse_failures(answers)
         _refuse_disagreement(answers, own)

@@ -44,6 +44,26 @@ class Spending:
 
 
 @dataclass(slots=True)
+class MeasuredLink:
+    """The fastest of the payloads that all ranks have waited for, with nothing else to do.
+
+    Only the fastest, because another program may have disturbed the others.
+    """
+
+    bytes: int = 0
+    seconds: float = 0.0
+
+    def see(self, size: int, seconds: float) -> None:
+        """Take a transfer into account."""
+        if size and (not self.bytes or seconds * self.bytes < self.seconds * size):
+            self.bytes, self.seconds = size, seconds
+
+    def seconds_for(self, size: int, latency: float) -> float:
+        """How long so many bytes take, without the latency."""
+        return size * max(self.seconds - latency, 0.0) / max(self.bytes, 1)
+
+
+@dataclass(slots=True)
 class RankProgress:
     """The step of this rank and what it must tell the others; one for each group of ranks."""
 
@@ -57,6 +77,7 @@ class RankProgress:
     unused: frozenset[str] = frozenset()  # parameters that have none on this rank
     spent: Spending = field(default_factory=Spending)
     promises: Promises = field(default_factory=Promises)
+    link: MeasuredLink = field(default_factory=MeasuredLink)
 
     def next_batch(self) -> int:
         self.sequence += 1

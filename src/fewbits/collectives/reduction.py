@@ -5,6 +5,7 @@ every fault in the local work, or in bytes that another rank sent. So all ranks 
 exchange, and none waits for one that has gone.
 """
 
+import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -161,7 +162,10 @@ class Reduction(ABC):
                 _expect(incoming[rank], answers[rank].length, rank)
             rest = early.rest(payloads)
             if any(way[rank] is not None for way in rest for rank in peers):
+                began = time.perf_counter()
                 self.comm.start(rest, lane=_REST).wait()
+                sent = sum(_size(rest[0][rank]) for rank in peers)
+                progress.link.see(sent, time.perf_counter() - began)
         progress.spent.payload_bytes += sum(_size(rest[0][rank]) for rank in peers)
         guarded(lambda: _verified(answers, incoming, peers), progress)
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fewbits.collectives.comm import Agree, ping
 from fewbits.collectives.payload import UNIT
 from fewbits.core.operator import Operator
 from fewbits.core.vector import Vector
@@ -26,15 +27,12 @@ from fewbits.theory.cost import Codec, Link, TrainingJob
 
 UNCOMPRESSED = "none"
 SETTLE = 2  # steps before the first trial: DDP rebuilds its buckets
-WARM = 3  # steps of a trial until buffers are made and lengths are promised
+WARM = 4  # steps of a trial until sizes are agreed on and lengths are promised
 TIMED_STEPS = 5
 RECHECK = 5000  # steps
 CLOSE = 1.5  # times the best: so much a busy machine may have added, so it is tried once more
 HOPELESS = 1.3  # predicted to take so many times the best measured step: not tried
 TIE = 1.04  # as fast as the best, as far as five steps can tell: of these what loses least
-
-Agree = Callable[[Sequence[float]], list[float]]
-"""The largest of all ranks' numbers, each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +119,7 @@ class Auto:
         found = _median(self._trial, agree)
         known = self._figures.get(self.current, found)
         self._figures[self.current] = min(found, known, key=lambda figures: figures.step)
-        (self._latency,) = agree([min(self._latency, _ping(agree))])
+        (self._latency,) = agree([min(self._latency, ping(agree))])
         self._trial, self._wait = [], WARM
         if not self._goes_on(agree, sample):
             self._decide(step)
@@ -184,16 +182,6 @@ class Auto:
         measured = (compute, link.bandwidth_bits_per_second, link.latency_seconds)
         self.decision = Decision(self.current, step, *measured, tried)
         self._wait = RECHECK
-
-
-def _ping(agree: Agree) -> float:
-    """Seconds for a few bytes to all ranks and back, when no rank is late: the best of three."""
-    seconds = []
-    for _ in range(3):
-        began = time.perf_counter()
-        agree([0.0])
-        seconds.append(time.perf_counter() - began)
-    return min(seconds)
 
 
 def _median(trial: Sequence[Figures], agree: Agree) -> Figures:

@@ -38,6 +38,10 @@ class JobValues(Outcome, Protocol):
     def nbytes(self) -> int:
         """How many bytes they take."""
 
+    @property
+    def dtype(self) -> str:
+        """The name of their type."""
+
     def read(self, *, wide: bool) -> Vector:
         """The values; `wide` with 32 bits or more. Means are written over them where they fit."""
 
@@ -108,6 +112,10 @@ class ArrayValues:
     @property
     def nbytes(self) -> int:
         return self._array.nbytes
+
+    @property
+    def dtype(self) -> str:
+        return self._array.dtype.name
 
     def read(self, *, wide: bool) -> Vector:
         """The array itself, or a float32 copy of 16-bit values."""

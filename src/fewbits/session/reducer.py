@@ -19,8 +19,10 @@ from fewbits.feedback.store import Store
 from fewbits.rng import Rng
 from fewbits.session.adapter import SessionComm
 from fewbits.session.jobs import Job
+from fewbits.session.joining import Joiner
 from fewbits.session.options import Options
 from fewbits.session.routing import Routing, cut
+from fewbits.session.sizes import ExchangeSizes
 from fewbits.switch.job import Switching
 
 JobPieces = Sequence[tuple[slice, Reduction]]
@@ -90,15 +92,22 @@ class Compressed(Reducer):
         self._reduction = _REDUCTIONS.get(options.collective)
         self._switching = switching
         self._known: dict[int, tuple[object, JobPieces]] = {}
+        self._joiner, self.sizes = Joiner(), ExchangeSizes()
         self._abandoned: list[Overlap] = []  # other ranks may still write to their buffers
 
     def prepare(self, comm: SessionComm) -> None:
         """Get ready for a group, and join its aggregators."""
         super().prepare(comm)
+        self.sizes = ExchangeSizes()  # of another link
         if self._switching is not None and comm.size > 1:
             self._reduction = self._switching.join(comm, comm.timeout)
 
     def start(self, job: Job, comm: SessionComm) -> None:
+        """Begin the reduction of a job, if it need not wait for others, and continue the rest."""
+        for own in self._joiner.add(job, self.sizes.join):
+            self._start(own, comm)
+
+    def _start(self, job: Job, comm: SessionComm) -> None:
         """Begin the reduction of a job, piece by piece, and continue those before it."""
         values, pieces = self.prepared(job, comm)
 
@@ -123,14 +132,22 @@ class Compressed(Reducer):
 
     def end_step(self, comm: SessionComm) -> None:
         """Finish all hops, then exchange the last headers."""
+        for job in self._joiner.rest():
+            self._start(job, comm)
         self.overlap.finish()
+        batches, joiner = self.progress.sequence, self._joiner
         commit(comm, self.progress)
+        values = joiner.values
+        joiner.end_step()
+        if self._switching is None and self.sizes.end_step(comm, self.progress, values, batches):
+            self._known.clear()  # cut and joined otherwise
 
     def close(self, *, failed: bool) -> None:
         """Forget the buffers, or after a failure keep those that may still be written to."""
         if failed:
             self._abandoned.append(self.overlap)
         self.overlap = Overlap()
+        self._joiner = Joiner()
         self._known.clear()
         if self._switching is not None:
             self._switching.leave()
@@ -142,7 +159,7 @@ class Compressed(Reducer):
 
         def make() -> JobPieces:
             units = routing.units(job.parameters, values.count)
-            pieces = cut(units, comm.size, routing.unit)
+            pieces = cut(units, comm.size, routing.unit, self.sizes.piece)
             return [(part, reduction(self.task(own, values, comm))) for part, own in pieces]
 
         return self.kept(job.index, (values.format, values.count, tuple(job.parameters)), make)

@@ -142,13 +142,15 @@ class Routing:
         return sum(self.sizes.values())
 
 
-def cut(units: Sequence[Unit], ranks: int, unit: int = UNIT) -> list[tuple[slice, list[Unit]]]:
+def cut(
+    units: Sequence[Unit], ranks: int, unit: int = UNIT, piece: int = PIECE
+) -> list[tuple[slice, list[Unit]]]:
     """Pieces of a batch, with their places and units; all ranks own some units of each piece.
 
     While one piece travels, the next one is encoded and the one before it decoded.
     """
     pieces: list[tuple[slice, list[Unit]]] = []
-    size = max(PIECE, ranks * unit)
+    size = max(piece, ranks * unit)
     for each in units:
         if not pieces or each.start - pieces[-1][0].start >= size:
             pieces.append((slice(each.start, each.start), []))

@@ -127,6 +127,25 @@ class TrainingJob:
             raise SpecError(f"overlap must lie between 0 and 1, got {self.overlap:g}")
 
 
+def piece_values(values: int, coding: float, wire: float, exchange: float) -> float:
+    r"""How many of `values` to send together, if all take so many seconds to code and to send.
+
+    With $p$ pieces the shorter of both, $s$, is hidden behind the longer but for one piece, and
+    two hops of each take two exchanges: $s / p + 2 p e$ is least for $p = \sqrt{s / 2e}$.
+    """
+    pieces = math.sqrt(max(min(coding, wire), 0.0) / (2 * exchange)) if exchange > 0 else 1.0
+    return values / max(pieces, 1.0)
+
+
+def joined_values(values: int, wire: float, exchange: float) -> float:
+    """How many values to wait for before they are sent, if all take `wire` seconds.
+
+    What waits cannot travel during the backward pass. It shall lose no more time by that than the
+    two exchanges that are saved.
+    """
+    return 2 * exchange * values / wire if wire > 0 else float(values)
+
+
 class LinkTraffic(NamedTuple):
     """The work of one rank in one step: values coded, values on its link one way, waits for a peer.
 

@@ -39,6 +39,10 @@ class TensorValues:
     def nbytes(self) -> int:
         return self.tensor.nbytes
 
+    @property
+    def dtype(self) -> str:
+        return str(self.tensor.dtype)
+
     def read(self, *, wide: bool) -> Vector:
         """The tensor itself on the host, or a float32 copy of 16-bit values."""
         host = self._host = self._on_host()
