@@ -45,9 +45,10 @@ class Spending:
 
 @dataclass(slots=True)
 class MeasuredLink:
-    """The fastest of the payloads that all ranks have waited for, with nothing else to do.
+    """A payload that all ranks have waited for, with nothing else to do.
 
-    Only the fastest, because another program may have disturbed the others.
+    Of the large ones the fastest, because another program may have disturbed the others; a small
+    one may pass in a burst and says little.
     """
 
     bytes: int = 0
@@ -55,7 +56,8 @@ class MeasuredLink:
 
     def see(self, size: int, seconds: float) -> None:
         """Take a transfer into account."""
-        if size and (not self.bytes or seconds * self.bytes < self.seconds * size):
+        faster = seconds * self.bytes < self.seconds * size
+        if size > 2 * self.bytes or (2 * size >= self.bytes and faster):
             self.bytes, self.seconds = size, seconds
 
     def seconds_for(self, size: int, latency: float) -> float:

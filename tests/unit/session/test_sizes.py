@@ -155,6 +155,14 @@ def test_ranks_that_measure_otherwise_agree() -> None:
         assert 0 <= found[0][1] <= PIECE
 
 
+def test_the_link_is_as_fast_as_the_best_of_large_transfers() -> None:
+    link = RankProgress().link
+    assert link.seconds_for(10**6, 0.0) == 0
+    for size, seconds in ((10**4, 0.5), (10**6, 1.1), (9 * 10**5, 0.55), (10**4, 1e-6), (0, 0.0)):
+        link.see(size, seconds)
+    assert link.seconds_for(18 * 10**5, 0.05) == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize(("values", "batches"), [(FEW, 9), (10**8, 1)])
 def test_nothing_is_asked_where_nothing_could_change(values: int, batches: int) -> None:
     comm = LocalComm.group(2, 0.1)[0]  # nobody answers
