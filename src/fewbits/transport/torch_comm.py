@@ -68,8 +68,7 @@ class TorchComm:
     def expect(self, *incoming: Incoming, lane: int = 0) -> "_Pending":
         """Post receives; open the group if nobody has.
 
-        gloo sends at once to a rank that has posted the receive. Otherwise it asks that rank, and
-        its thread spins while both sides copy.
+        gloo sends at once to a rank that has posted the receive. Otherwise it asks that rank.
         """
         if self._group is None:
             self.open()
