@@ -1,5 +1,5 @@
-// The C interface and the rows of dithering: norms of pieces of a vector and rounding to levels,
-// for float32, as src/fewbits/reference/dithering.py specifies them.
+// The C interface and the rows of dithering: norms of pieces of a vector and rounding to levels, as
+// src/fewbits/reference/dithering.py specifies them.
 #include "dithering.h"
 
 #include <algorithm>
@@ -13,8 +13,10 @@
 namespace fewbits {
 namespace {
 
-constexpr size_t kPiece = 4096;             // elements whose codes are unpacked at once
-constexpr size_t kSummationBlock = 1 << 16; // elements whose sum is finished first
+constexpr size_t kPiece = kTermPiece;               // elements whose codes are unpacked at once
+constexpr size_t kSummationBlock = 1 << 16;         // elements whose sum is finished first
+constexpr size_t kMostScales = kCodedBlock / 8;     // of a coder block
+constexpr uint64_t kScaleWords = uint64_t{1} << 63; // where the random words of scales begin
 
 // Whether every code is 0 or the last one, NaN.
 bool without_levels(std::span<const uint16_t> codes, size_t last) {
@@ -46,15 +48,30 @@ template <class Use> void each_block(size_t total, size_t size, Use use) {
 
 } // namespace
 
-DitherRatios::DitherRatios(const DitherShape &shape, bool coded)
-    : count((coded ? 1 : 2) * shape.levels + 2) {
+double DitherShape::ratio(uint32_t level) const {
+    if (natural) {
+        return level == 0 ? 0.0
+                          : std::ldexp(1.0, static_cast<int>(level) - static_cast<int>(levels));
+    }
+    return static_cast<double>(level) / levels;
+}
+
+double DitherRatios::at(size_t code) const {
+    if (listed()) {
+        return of[code];
+    }
+    const auto own = static_cast<uint32_t>(code);
+    return own > shape.levels ? -shape.ratio(own - shape.levels) : shape.ratio(own);
+}
+
+DitherRatios::DitherRatios(const DitherShape &given, bool coded)
+    : shape(given), count((coded ? 1 : 2) * given.levels + 2) {
+    if (!listed()) {
+        return;
+    }
     for (uint32_t level = 1; level <= shape.levels; ++level) {
-        const double ratio =
-            shape.natural
-                ? std::ldexp(1.0, static_cast<int>(level) - static_cast<int>(shape.levels))
-                : static_cast<double>(level) / shape.levels;
-        of[level] = ratio;
-        of[shape.levels + level] = -ratio; // not for coded levels, which have fewer codes
+        of[level] = shape.ratio(level);
+        of[shape.levels + level] = -of[level]; // not for coded levels, which have fewer codes
     }
     of[count - 1] = std::numeric_limits<double>::quiet_NaN();
 }
@@ -64,89 +81,240 @@ namespace {
 // Codes to values, or added to them. Of several reasons to refuse them the one with the lowest
 // number counts: padding, then a code beyond the bound, then a level above 0 in a block whose scale
 // is 0.
-int undither(ConstBytes section, const DitherShape &shape, size_t block_size, In<float> scales,
-             Out<uint32_t> values, bool add, fewbits_tally &tally) {
-    const int width = shape.width();
-    if (!ends_with_zeros(section, values.size(), width)) {
+template <class F>
+int undither(ConstBytes section, const DitherBlocks<F> &blocks, size_t total, void *values,
+             bool add, fewbits_tally &tally) {
+    using Bits = typename F::Bits;
+    const int width = blocks.shape.width();
+    if (!ends_with_zeros(section, total, width)) {
         return FEWBITS_BAD_PADDING;
     }
-    const DitherRatios ratios(shape);
+    const DitherRatios ratios(blocks.shape);
     int status = FEWBITS_OK;
-    for (size_t start = 0; start < values.size(); start += kPiece) {
+    for (size_t start = 0; start < total; start += kPiece) {
         uint16_t room[kPiece];
-        const std::span<uint16_t> codes = {room, std::min(kPiece, values.size() - start)};
+        const std::span<uint16_t> codes = {room, std::min(kPiece, total - start)};
         const int read = kernels().common.unpack(
             section.subspan(packed_size(start, width), packed_size(codes.size(), width)), width,
             static_cast<uint32_t>(ratios.count), codes);
         if (read != FEWBITS_OK) {
             return read;
         }
-        uint32_t terms[kPiece];
-        const auto there = values.subspan(start, codes.size());
-        const auto own = add ? output<uint32_t>(terms, codes.size()) : there;
-        const auto first = scales.subspan(start / block_size);
-        each_block(codes.size(), block_size, [&](size_t at, size_t size, size_t block) {
+        Unaligned<Bits> terms[kPiece];
+        const auto own = add ? Out<Bits>{terms, codes.size()}
+                             : output<Bits>(values, total).subspan(start, codes.size());
+        each_block(codes.size(), blocks.block_size, [&](size_t at, size_t size, size_t) {
             const auto part = codes.subspan(at, size);
-            if (first[block] == 0.0f && !without_levels(part, ratios.count - 1)) {
+            const Wide<F> scale = blocks.scale_of(start + at);
+            if (scale == 0 && !without_levels(part, ratios.count - 1)) {
                 status = FEWBITS_BAD_LEVEL;
             }
-            kernels().dithering.undither(part, first[block], ratios, own.subspan(at, size));
+            kernels().dithering<F>().undither(part, scale, ratios, own.subspan(at, size));
         });
         tally.nonfinite += occurrences(codes, static_cast<uint16_t>(ratios.count - 1));
         if (add) {
-            add_terms(there, {own.data(), codes.size()});
+            add_terms<F>(output<Wide<F>>(values, total).subspan(start, own.size()), own);
         }
     }
     return status;
 }
 
-void dither(In<uint32_t> values, const Stream &stream, const DitherShape &shape, size_t block_size,
-            In<uint32_t> scales, uint8_t *packed, fewbits_tally &tally) {
-    const int width = shape.width();
-    each_block(values.size(), block_size, [&](size_t start, size_t own, size_t block) {
-        const auto scale = std::bit_cast<float>(static_cast<uint32_t>(scales[block]));
-        kernels().dithering.dither(values.subspan(start, own), stream.from(start), scale, shape,
-                                   {packed + packed_size(start, width), packed_size(own, width)},
-                                   tally);
-    });
-}
-
-// A block's norm as the nearest float32, at least its largest magnitude.
-uint32_t scale_of(In<uint32_t> values, fewbits_norm norm) {
+// The sum of a block's terms, and its largest magnitude. Sums of float64 are of values divided by
+// 2^shift.
+template <class F>
+double block_sum(In<typename F::Bits> values, fewbits_norm norm, typename F::Bits &largest,
+                 int &shift) {
+    const auto &kernel = kernels().dithering<F>();
+    constexpr bool apart = std::is_same_v<F, Float64>;
     double total = 0;
-    uint32_t largest = 0;
+    largest = 0;
+    shift = 0;
     each_block(values.size(), kSummationBlock, [&](size_t start, size_t count, size_t) {
         double sum = 0;
-        uint32_t own = 0;
-        kernels().dithering.norm_terms(values.subspan(start, count), norm, sum, own);
+        typename F::Bits own = 0;
+        kernel.norm_terms(values.subspan(start, count), apart ? FEWBITS_NORM_MAX : norm, sum, own);
         total += sum;
         largest = std::max(largest, own);
     });
-    if (norm == FEWBITS_NORM_MAX) {
-        return largest;
+    if (apart && norm != FEWBITS_NORM_MAX && largest != 0) {
+        total = 0;
+        std::frexp(widened<F>(largest), &shift);
+        each_block(values.size(), kSummationBlock, [&](size_t start, size_t count, size_t) {
+            total += kernel.scaled_terms(values.subspan(start, count), norm, shift);
+        });
     }
-    const double root = norm == FEWBITS_NORM_2 ? std::sqrt(total) : total;
-    uint32_t nearest = 0;
-    fewbits_tally ignored = {0, 0};
-    cast_any(FEWBITS_FLOAT64, &root, FEWBITS_FLOAT32, &nearest, 1, ignored);
-    return std::max(largest, nearest);
+    return total;
 }
 
-void encode_row(fewbits_unit &unit, const DitherShape &shape, size_t block_size, size_t blocks,
-                bool coded) {
-    const auto values = input<uint32_t>(unit.values, unit.count);
-    const auto scales = output<uint32_t>(unit.sections[0], blocks);
-    const auto norm = static_cast<fewbits_norm>(unit.option & 3);
-    each_block(values.size(), block_size, [&](size_t start, size_t count, size_t block) {
-        scales[block] = scale_of(values.subspan(start, count), norm);
-    });
-    const auto given = input<uint32_t>(unit.sections[0], blocks);
-    if (coded) {
-        unit.sizes[1] = dither_coded(values, stream_of(unit), {shape, block_size, given},
-                                     unit.sections[1], unit.tally);
-    } else {
-        dither(values, stream_of(unit), shape, block_size, given, unit.sections[1], unit.tally);
+// A block's norm as the nearest value of the format, at least its largest magnitude.
+template <class F> typename F::Bits scale_of(In<typename F::Bits> values, fewbits_norm norm) {
+    typename F::Bits largest = 0;
+    int shift = 0;
+    const double total = block_sum<F>(values, norm, largest, shift);
+    if (norm == FEWBITS_NORM_MAX || largest == 0) {
+        return largest;
     }
+    constexpr double most = std::bit_cast<double>(Float64::infinity - 1);
+    const double root = norm == FEWBITS_NORM_2 ? std::sqrt(total) : total;
+    const double whole = std::min(std::ldexp(root, shift), most);
+    const double limit = widened<F>(static_cast<typename F::Bits>(F::infinity - 1));
+    return std::max(largest, nearest_bits<F>(std::min(whole, limit)));
+}
+
+// ---- encoding ----
+
+// What a row asks for.
+template <class F> struct DitherRow {
+    using Bits = typename F::Bits;
+    fewbits_unit &unit;
+    DitherShape shape;
+    fewbits_norm norm; // 0: scales are given
+    bool natural_scale;
+    bool coded;
+    size_t block_size;
+    size_t blocks;
+
+    In<Bits> values() const { return input<Bits>(unit.values, unit.count); }
+    ConstBytes first() const { return {unit.sections[0], unit.sizes[0]}; }
+    ConstBytes second() const { return {unit.sections[1], unit.sizes[1]}; }
+};
+
+// Exponents of scales, rounded to powers of two, to where they belong in a section of zeros. Scales
+// that are lost become 0.
+template <class F>
+void send_powers(const DitherRow<F> &row, size_t first, std::span<typename F::Bits> scales) {
+    uint8_t packed[packed_size(kMostScales, F::exponent)];
+    uint8_t signs[packed_size(kMostScales, 1)];
+    uint16_t codes[kMostScales];
+    const size_t count = scales.size();
+    const Stream own = stream_of(row.unit);
+    Stream stream = own;
+    stream.first = kScaleWords / (sizeof(Wide<F>) / 4) + own.first / row.block_size + first;
+    fewbits_tally ignored = {0, 0};
+    const Bytes plane = {packed, packed_size(count, F::exponent)};
+    kernels().natural<F>().encode(input<typename F::Bits>(scales.data(), count), stream,
+                                  FEWBITS_STOCHASTIC, plane, {signs, packed_size(count, 1)},
+                                  ignored);
+    kernels().common.unpack(plane, F::exponent, F::top_code + 1, {codes, count});
+    for (size_t i = 0; i < count; ++i) {
+        const size_t bit = (first + i) * size_t{F::exponent};
+        const uint32_t word = uint32_t{codes[i]} << (bit % 8);
+        for (size_t byte = 0; word >> (8 * byte) != 0; ++byte) {
+            uint8_t &to = row.unit.sections[0][bit / 8 + byte];
+            to = static_cast<uint8_t>(to | word >> (8 * byte));
+        }
+        scales[i] = codes[i] == 0 ? 0 : scales[i];
+    }
+}
+
+// The scales to round with of the values from `start` on; they are sent.
+template <class F>
+void prepare_scales(const DitherRow<F> &row, size_t start, size_t count,
+                    std::span<typename F::Bits> scales) {
+    using Bits = typename F::Bits;
+    const size_t first = start / row.block_size;
+    each_block(count, row.block_size, [&](size_t at, size_t size, size_t block) {
+        scales[block] = row.norm == 0
+                            ? Bits{input<Bits>(row.unit.sections[0], row.blocks)[first + block]}
+                            : scale_of<F>(row.values().subspan(start + at, size), row.norm);
+    });
+    if (row.natural_scale) {
+        for (Bits &scale : scales) {
+            scale = std::min(scale, Bits{F::largest_power});
+        }
+        send_powers(row, first, scales);
+    } else if (row.norm != 0) {
+        std::memcpy(row.unit.sections[0] + first * sizeof(Bits), scales.data(),
+                    scales.size_bytes());
+    }
+}
+
+// Values above the largest power of two, to which their scale was cut.
+template <class F> size_t beyond(In<typename F::Bits> values) {
+    return static_cast<size_t>(std::count_if(values.begin(), values.end(), [](auto bits) {
+        const auto magnitude = static_cast<typename F::Bits>(bits & (F::sign - 1));
+        return magnitude > F::largest_power && magnitude < F::infinity;
+    }));
+}
+
+template <class F> void encode_row(const DitherRow<F> &row) {
+    using Bits = typename F::Bits;
+    fewbits_unit &unit = row.unit;
+    const auto values = row.values();
+    const int width = row.shape.width();
+    const bool one = unit.block == 0;
+    if (row.natural_scale) {
+        std::memset(unit.sections[0], 0, unit.sizes[0]);
+    }
+    Bits room[kMostScales];
+    if (one && !values.empty()) {
+        prepare_scales<F>(row, 0, values.size(), {room, 1});
+    }
+    CodedWriter writer(coded_levels(row.shape, unit.count), unit.sections[1]);
+    // A norm is found and used while its values are in the cache.
+    each_block(values.size(), kCodedBlock, [&](size_t start, size_t count, size_t) {
+        const std::span<Bits> scales = {room, one ? 1 : pieces_of(count, row.block_size)};
+        if (!one) {
+            prepare_scales<F>(row, start, count, scales);
+        }
+        const size_t block = one ? count : row.block_size;
+        const Stream stream = stream_of(unit).from(start);
+        each_block(count, block, [&](size_t at, size_t size, size_t number) {
+            const auto own = values.subspan(start + at, size);
+            if (scales[number] == F::largest_power) {
+                unit.tally.saturated += beyond<F>(own);
+            }
+            if (!row.coded) {
+                kernels().dithering<F>().dither(
+                    own, stream.from(at), widened<F>(scales[number]), row.shape,
+                    {unit.sections[1] + packed_size(start + at, width), packed_size(size, width)},
+                    unit.tally);
+            }
+        });
+        if (row.coded) {
+            dither_coded<F>(values.subspan(start, count), stream, row.shape, block, scales, writer,
+                            unit.tally);
+        }
+    });
+    if (row.coded) {
+        unit.sizes[1] = writer.size();
+    }
+}
+
+// ---- decoding ----
+
+// Refuses scales that encoding does not send.
+template <class F> int check_scales(const DitherRow<F> &row) {
+    if (!row.natural_scale) {
+        for (const typename F::Bits scale :
+             input<typename F::Bits>(row.unit.sections[0], row.blocks)) {
+            if (scale >= F::infinity) { // or a sign is set
+                return FEWBITS_BAD_SCALE;
+            }
+        }
+        return FEWBITS_OK;
+    }
+    if (!ends_with_zeros(row.first(), row.blocks, F::exponent)) {
+        return FEWBITS_BAD_PADDING;
+    }
+    const DitherScales<F> scales = {row.first(), true, row.blocks};
+    for (size_t i = 0; i < row.blocks; ++i) {
+        if (scales.exponent(i) == F::top_code) {
+            return FEWBITS_BAD_CODE;
+        }
+    }
+    return FEWBITS_OK;
+}
+
+template <class F> int decode_row(const DitherRow<F> &row, bool add) {
+    const int status = check_scales(row);
+    if (status != FEWBITS_OK) {
+        return status;
+    }
+    const DitherBlocks<F> blocks = {
+        row.shape, row.block_size, {row.first(), row.natural_scale, row.blocks}};
+    const auto run = row.coded ? undither_coded<F> : undither<F>;
+    return run(row.second(), blocks, row.unit.count, row.unit.values, add, row.unit.tally);
 }
 
 // Whether a section of codes has a size that fits. A coded one is written into its largest.
@@ -157,116 +325,70 @@ bool suits(size_t size, const DitherShape &shape, size_t count, bool coded, bool
     return size == packed_size(count, shape.width());
 }
 
-} // namespace
-
-int dithering_unit(fewbits_unit &unit, Direction direction) {
-    const DitherShape shape = {unit.levels, (unit.option & FEWBITS_POWERS) != 0};
-    const int norm = unit.option & ~(FEWBITS_POWERS | FEWBITS_LEVELS_CODED);
-    const bool coded = (unit.option & FEWBITS_LEVELS_CODED) != 0;
+template <class F> int run_row(fewbits_unit &unit, Direction direction) {
+    constexpr int flags = FEWBITS_POWERS | FEWBITS_LEVELS_CODED | FEWBITS_SCALES_POWERS;
+    const size_t block_size = unit.block != 0 ? unit.block : std::max<uint64_t>(unit.count, 1);
+    const DitherRow<F> row = {unit,
+                              {unit.levels, (unit.option & FEWBITS_POWERS) != 0},
+                              static_cast<fewbits_norm>(unit.option & ~flags),
+                              (unit.option & FEWBITS_SCALES_POWERS) != 0,
+                              (unit.option & FEWBITS_LEVELS_CODED) != 0,
+                              block_size,
+                              pieces_of(unit.count, block_size)};
+    const uint32_t most = row.shape.natural ? DitherRatios::most_levels : 32767;
     const bool encodes = direction == Direction::encode;
-    if (unit.dtype != FEWBITS_FLOAT32 || norm < FEWBITS_NORM_1 || norm > FEWBITS_NORM_MAX ||
-        !is_scale_block(unit.block) || unit.levels < 1 || unit.levels > DitherRatios::most_levels) {
+    if (row.norm > FEWBITS_NORM_MAX || !is_scale_block(unit.block) || unit.levels < 1 ||
+        unit.levels > most || (row.norm == 0 && row.natural_scale && encodes)) {
         return FEWBITS_BAD_ARGUMENT;
     }
-    const size_t block_size = unit.block != 0 ? unit.block : std::max<uint64_t>(unit.count, 1);
-    const size_t blocks = pieces_of(unit.count, block_size);
-    if (unit.count > SIZE_MAX / 32 || unit.sizes[0] != 4 * blocks || unit.sizes[2] != 0 ||
-        !suits(unit.sizes[1], shape, unit.count, coded, encodes)) {
+    const int item = row.natural_scale ? F::exponent : 8 * int{sizeof(typename F::Bits)};
+    if (unit.count > SIZE_MAX / 64 || unit.sizes[0] != packed_size(row.blocks, item) ||
+        unit.sizes[2] != 0 || !suits(unit.sizes[1], row.shape, unit.count, row.coded, encodes)) {
         return FEWBITS_BAD_SIZE;
     }
     if (encodes) {
-        encode_row(unit, shape, block_size, blocks, coded);
+        encode_row(row);
         return FEWBITS_OK;
     }
-    for (const uint32_t scale : input<uint32_t>(unit.sections[0], blocks)) {
-        if (scale >= Float32::infinity) { // or a sign is set
-            return FEWBITS_BAD_SCALE;
-        }
-    }
-    const bool add = direction == Direction::accumulate;
-    const ConstBytes section = {unit.sections[1], unit.sizes[1]};
-    const auto values = output<uint32_t>(unit.values, unit.count);
-    if (coded) {
-        const auto scales = input<uint32_t>(unit.sections[0], blocks);
-        return undither_coded(section, {shape, block_size, scales}, values, add, unit.tally);
-    }
-    return undither(section, shape, block_size, input<float>(unit.sections[0], blocks), values, add,
-                    unit.tally);
+    return decode_row(row, direction == Direction::accumulate);
+}
+
+} // namespace
+
+int dithering_unit(fewbits_unit &unit, Direction direction) {
+    return with_format(unit.dtype, [&]<class F>(F) -> int { return run_row<F>(unit, direction); });
 }
 
 } // namespace fewbits
 
 extern "C" {
 
-int fewbits_norm_terms(const uint32_t *values, size_t count, size_t size, int norm, double *sums,
-                       uint32_t *largest, size_t pieces) {
+int fewbits_norm_terms(const void *values, int dtype, size_t count, size_t size, int norm,
+                       int shift, double *sums, uint64_t *largest, size_t pieces) {
     using namespace fewbits;
-    if (norm < FEWBITS_NORM_1 || norm > FEWBITS_NORM_MAX || size == 0) {
+    if (norm < FEWBITS_NORM_1 || norm > FEWBITS_NORM_MAX || size == 0 || shift < -1073 ||
+        shift > 1024) {
         return FEWBITS_BAD_ARGUMENT;
     }
-    if (count > SIZE_MAX / 16 || pieces != pieces_of(count, size)) {
+    if (count > SIZE_MAX / 64 || pieces != pieces_of(count, size)) {
         return FEWBITS_BAD_SIZE;
     }
-    const auto all = input<uint32_t>(values, count);
-    each_block(count, size, [&](size_t start, size_t own, size_t piece) {
-        kernels().dithering.norm_terms(all.subspan(start, own), static_cast<fewbits_norm>(norm),
-                                       sums[piece], largest[piece]);
+    return with_format(dtype, [&]<class F>(F) -> int {
+        using Bits = typename F::Bits;
+        const auto all = input<Bits>(values, count);
+        const auto &kernel = kernels().dithering<F>();
+        const auto own = static_cast<fewbits_norm>(norm);
+        each_block(count, size, [&](size_t start, size_t part, size_t piece) {
+            Bits most = 0;
+            constexpr bool apart = std::is_same_v<F, Float64>;
+            kernel.norm_terms(all.subspan(start, part), apart ? FEWBITS_NORM_MAX : own, sums[piece],
+                              most);
+            largest[piece] = most;
+            if (apart && own != FEWBITS_NORM_MAX) {
+                sums[piece] = kernel.scaled_terms(all.subspan(start, part), own, shift);
+            }
+        });
+        return FEWBITS_OK;
     });
-    return FEWBITS_OK;
-}
-
-int fewbits_dither(const uint32_t *values, size_t count, const fewbits_dithering *how,
-                   const uint32_t *scales, size_t blocks, uint8_t *packed, size_t packed_bytes,
-                   size_t *written, fewbits_tally *tally) {
-    using namespace fewbits;
-    const DitherShape shape = {how->levels, how->natural != 0};
-    const bool coded = how->coded != 0;
-    const uint32_t most = shape.natural || coded ? DitherRatios::most_levels : 32767;
-    const bool even = coded ? is_scale_block(how->block) : how->block % 8 == 0;
-    if (how->levels < 1 || how->levels > most || how->block == 0 || (blocks > 1 && !even)) {
-        return FEWBITS_BAD_ARGUMENT;
-    }
-    if (count > SIZE_MAX / 32 || blocks != pieces_of(count, how->block) ||
-        !suits(packed_bytes, shape, count, coded, true)) {
-        return FEWBITS_BAD_SIZE;
-    }
-    *tally = {0, 0};
-    *written = packed_bytes;
-    const Stream stream = {{how->key[0], how->key[1], how->key[2], how->key[3]}, how->first};
-    const auto all = input<uint32_t>(values, count);
-    const auto given = input<uint32_t>(scales, blocks);
-    if (coded) {
-        *written = dither_coded(all, stream, {shape, how->block, given}, packed, *tally);
-    } else {
-        dither(all, stream, shape, how->block, given, packed, *tally);
-    }
-    return FEWBITS_OK;
-}
-
-int fewbits_undither(const uint8_t *packed, size_t packed_bytes, const fewbits_dithering *how,
-                     const uint32_t *scales, size_t blocks, uint32_t *values, size_t count, int add,
-                     fewbits_tally *tally) {
-    using namespace fewbits;
-    const DitherShape shape = {how->levels, how->natural != 0};
-    const bool small = how->levels >= 1 && how->levels <= DitherRatios::most_levels;
-    const bool coded = how->coded != 0;
-    const bool even = blocks <= 1 || (coded ? is_scale_block(how->block)
-                                            : std::has_single_bit(how->block) && how->block >= 8);
-    if (!small || !even || how->block == 0 || add < 0 || add > 1) {
-        return FEWBITS_BAD_ARGUMENT;
-    }
-    if (count > SIZE_MAX / 32 || blocks != pieces_of(count, how->block) ||
-        !suits(packed_bytes, shape, count, coded, false)) {
-        return FEWBITS_BAD_SIZE;
-    }
-    *tally = {0, 0};
-    const auto out = output<uint32_t>(values, count);
-    if (coded) {
-        return undither_coded({packed, packed_bytes},
-                              {shape, how->block, input<uint32_t>(scales, blocks)}, out, add == 1,
-                              *tally);
-    }
-    return undither({packed, packed_bytes}, shape, how->block, input<float>(scales, blocks), out,
-                    add == 1, *tally);
 }
 }

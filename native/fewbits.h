@@ -142,38 +142,13 @@ typedef struct fewbits_tally {
     uint64_t nonfinite; /* NaN or infinite values */
 } fewbits_tally;
 
-/* Dithering of float32 values, by their bits. For each piece of `size` elements the sum of
- * magnitudes or of their squares in float64, in the order that the reference gives, and the largest
- * magnitude's bits. Values that are not finite count as 0. */
-FEWBITS_API int fewbits_norm_terms(const uint32_t *values, size_t count, size_t size, int norm,
-                                   double *sums, uint32_t *largest, size_t pieces);
-
-typedef struct fewbits_dithering {
-    uint32_t levels;
-    uint32_t natural; /* 1: powers of two, 0: uniform */
-    uint64_t block;   /* elements that share a scale, a multiple of 8 if there are several */
-    uint64_t first;   /* index of values[0] in the random stream */
-    uint32_t key[4];
-    /* 1: the codes are one coded section of signed levels, levels + 1 where a value is not finite.
-     * For at most 127 levels and blocks as in rows. */
-    uint32_t coded;
-    uint32_t reserved;
-} fewbits_dithering;
-
-/* Round to levels of the scales, which are finite and at least as large as their block's
- * magnitudes, and pack the codes. If they are coded, `packed_bytes` is a capacity, at least
- * fewbits_coded_size. `written` is the section's size. */
-FEWBITS_API int fewbits_dither(const uint32_t *values, size_t count, const fewbits_dithering *how,
-                               const uint32_t *scales, size_t blocks, uint8_t *packed,
-                               size_t packed_bytes, size_t *written, fewbits_tally *tally);
-/* The reverse, for at most 127 levels and blocks of 8, 16, 32, … elements if there are several.
- * With `add` 1 the values are float32 totals, and what is decoded is added to them. The scales are
- * finite and not negative. Of several reasons to refuse packed codes the one with the lowest number
- * is returned. `how` needs no stream. */
-FEWBITS_API int fewbits_undither(const uint8_t *packed, size_t packed_bytes,
-                                 const fewbits_dithering *how, const uint32_t *scales,
-                                 size_t blocks, uint32_t *values, size_t count, int add,
-                                 fewbits_tally *tally);
+/* For each piece of `size` values the sum of magnitudes or of their squares in float64, in the
+ * order that the reference gives, and the largest magnitude's bits. Values that are not finite
+ * count as 0. Sums of float64 are of values times 2^-shift, for a `shift` (-1073 to 1024) that no
+ * magnitude reaches as a power of two. */
+FEWBITS_API int fewbits_norm_terms(const void *values, int dtype, size_t count, size_t size,
+                                   int norm, int shift, double *sums, uint64_t *largest,
+                                   size_t pieces);
 
 /* Sparse dithering of float32 values, by their bits: whole multiples of a step, as one coded
  * section of signed codes. Runs of values share a scale, the step; codes of a scale that is not
@@ -221,11 +196,15 @@ enum fewbits_kind {
     /* values = factors[0] * x + factors[1] * y, each operation rounded to the values' format, which
      * is float32 or float64, as the factors are; sections: x, y, either of which may be `values` */
     FEWBITS_COMBINE = 5,
-    /* float32 values to levels of their block's norm; option: fewbits_norm, and FEWBITS_POWERS
-     * added if the levels are powers of two; sections: a float32 scale for each block, packed
+    /* values to levels of their block's norm; option: fewbits_norm, and FEWBITS_POWERS added if the
+     * levels are powers of two; sections: a scale for each block, in the values' format, packed
      * codes. With FEWBITS_LEVELS_CODED added, the second is one coded section of signed levels,
      * levels + 1 where a value is not finite; sizes[1] is then a capacity when encode is called,
-     * and the size when it returns, as in FEWBITS_NATURAL. */
+     * and the size when it returns, as in FEWBITS_NATURAL. With FEWBITS_SCALES_POWERS added, scales
+     * are sent as packed exponents of random powers of two. With 0 for the norm, encode reads
+     * scales that the caller has found, finite ones no less than their block's magnitudes, or the
+     * greatest power of two for a scale beyond it, or 0 to make all levels 0; a slice of a vector
+     * can be encoded so. */
     FEWBITS_DITHERING = 16,
     /* signs times the mean magnitude of their block; sections: a scale for each block, in the
      * values' format, and one coded section of signed codes below 3 (0, a sign, not finite).
@@ -237,6 +216,7 @@ enum fewbits_kind {
 };
 #define FEWBITS_POWERS 4
 #define FEWBITS_LEVELS_CODED 8
+#define FEWBITS_SCALES_POWERS 16
 
 /* What values add to their mean: the sum of the finite magnitudes, how many are not 0, and the
  * bits of the smallest and the largest of those. */
@@ -258,7 +238,7 @@ typedef struct fewbits_unit {
     uint8_t encodes; /* 1, for accumulate only: encode the values that earlier rows have summed */
     uint8_t decodes; /* 1, for accumulate only: decode what earlier rows have encoded */
     uint8_t remains; /* 1, if `kept`: encoding float32 or float64 leaves values - decoded there */
-    uint16_t levels; /* of FEWBITS_DITHERING, 1 to 127 */
+    uint16_t levels; /* of FEWBITS_DITHERING, 1 to 32767, or 127 powers of two */
     void *values;    /* read by encode, written by decode, added to by accumulate */
     uint64_t count;  /* elements */
     uint64_t first;  /* index of values[0] in the random stream */

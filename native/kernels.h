@@ -67,6 +67,24 @@ using Float64 = Format<uint64_t, 11, 52>;
 using Float16 = Format<uint16_t, 5, 10>;
 using Bfloat16 = Format<uint16_t, 8, 7>;
 
+// In which a format's values are summed, divided and scaled.
+template <class F> using Wide = std::conditional_t<sizeof(typename F::Bits) == 8, double, float>;
+
+// One of four values, by a float format.
+template <class F>
+constexpr const auto &of_format(const auto &float32, const auto &float64, const auto &float16,
+                                const auto &bfloat16) {
+    if constexpr (std::is_same_v<F, Float32>) {
+        return float32;
+    } else if constexpr (std::is_same_v<F, Float64>) {
+        return float64;
+    } else if constexpr (std::is_same_v<F, Float16>) {
+        return float16;
+    } else {
+        return bfloat16;
+    }
+}
+
 constexpr size_t packed_size(size_t count, int width) {
     const size_t bits = static_cast<size_t>(width);
     return (count / 8) * bits +
@@ -109,13 +127,22 @@ struct CommonKernels {
 // float64.
 template <class F> struct NaturalKernels {
     using Bits = typename F::Bits;
-    using Total = std::conditional_t<sizeof(Bits) == 8, double, float>;
+    using Total = Wide<F>;
+    using Code = std::conditional_t<(F::exponent > 8), uint16_t, uint8_t>;
     void (*encode)(In<Bits> values, const Stream &stream, fewbits_rounding rounding,
                    Bytes exponents, Bytes signs, fewbits_tally &tally);
     fewbits_status (*decode)(ConstBytes exponents, ConstBytes signs, Out<Bits> values,
                              fewbits_tally &tally);
     fewbits_status (*accumulate)(ConstBytes exponents, ConstBytes signs, Out<Total> totals,
                                  fewbits_tally &tally);
+    // The same with one exponent a byte, or a word where they are wider. Null where exponents have
+    // 8 bits.
+    void (*encode_codes)(In<Bits> values, const Stream &stream, fewbits_rounding rounding,
+                         Code *exponents, uint8_t *signs, fewbits_tally &tally) = nullptr;
+    fewbits_status (*decode_codes)(const Code *exponents, const uint8_t *signs, Out<Bits> values,
+                                   fewbits_tally &tally) = nullptr;
+    fewbits_status (*accumulate_codes)(const Code *exponents, const uint8_t *signs,
+                                       Out<Total> totals, fewbits_tally &tally) = nullptr;
 };
 
 // A cast from a format to itself is a copy that counts what is not finite. Pairs that are not here
@@ -177,23 +204,31 @@ struct StageKernels {
     void (*hadamard64)(std::span<double> values, double scale);
 };
 
-// Dithering of float32.
-struct DitherKernels {
+// Dithering of one float format. A scale of 0 makes every level 0.
+template <class F> struct DitherKernels {
+    using Bits = typename F::Bits;
     // The sum of a piece's terms in a fixed order, and its largest magnitude; values that are not
     // finite count as 0.
-    void (*norm_terms)(In<uint32_t> values, fewbits_norm norm, double &sum, uint32_t &largest);
+    void (*norm_terms)(In<Bits> values, fewbits_norm norm, double &sum, Bits &largest);
     // Elements that share a scale to packed codes.
-    void (*dither)(In<uint32_t> values, const Stream &stream, float scale, const DitherShape &shape,
+    void (*dither)(In<Bits> values, const Stream &stream, Wide<F> scale, const DitherShape &shape,
                    Bytes packed, fewbits_tally &tally);
     // Codes that share a scale to values.
-    void (*undither)(std::span<const uint16_t> codes, float scale, const DitherRatios &ratios,
-                     Out<uint32_t> values);
-    // The same for levels, one a byte, and a plane of signs; 0 and NaN, levels + 1, have none.
-    void (*dither_levels)(In<uint32_t> values, const Stream &stream, float scale,
+    void (*undither)(std::span<const uint16_t> codes, Wide<F> scale, const DitherRatios &ratios,
+                     Out<Bits> values);
+    // The same for at most 127 levels, one a byte, and a plane of signs; 0 and NaN, levels + 1,
+    // have none.
+    void (*dither_levels)(In<Bits> values, const Stream &stream, Wide<F> scale,
                           const DitherShape &shape, uint8_t *levels, uint8_t *signs,
                           fewbits_tally &tally);
-    void (*undither_levels)(const uint8_t *levels, const uint8_t *signs, float scale,
-                            const DitherRatios &ratios, Out<uint32_t> values);
+    void (*undither_levels)(const uint8_t *levels, const uint8_t *signs, Wide<F> scale,
+                            const DitherRatios &ratios, Out<Bits> values);
+    // Elements that share a scale to codes, one a word.
+    void (*dither_codes)(In<Bits> values, const Stream &stream, Wide<F> scale,
+                         const DitherShape &shape, uint16_t *codes, fewbits_tally &tally);
+    // Of float64 only: the sum of terms of values times 2^-shift, for the largest magnitude's
+    // `shift`; nothing overflows.
+    double (*scaled_terms)(In<Bits> values, fewbits_norm norm, int shift);
 };
 
 // Signs times a scale. `signs` is a plane of one bit for each value.
@@ -256,7 +291,10 @@ template <template <class> class Slot> struct Groups {
     Slot<NaturalKernels<Bfloat16>> natural_bfloat16{};
     Slot<CoderKernels> coder{};
     Slot<StageKernels> stages{};
-    Slot<DitherKernels> dithering{};
+    Slot<DitherKernels<Float32>> dithering_float32{};
+    Slot<DitherKernels<Float64>> dithering_float64{};
+    Slot<DitherKernels<Float16>> dithering_float16{};
+    Slot<DitherKernels<Bfloat16>> dithering_bfloat16{};
     Slot<SignKernels> sign{};
     Slot<StepKernels> steps{};
     Slot<SphereKernels> spherical{};
@@ -264,15 +302,11 @@ template <template <class> class Slot> struct Groups {
     Slot<HashKernels> sealing{};     // its packets' tags
 
     template <class F> const Slot<NaturalKernels<F>> &natural() const {
-        if constexpr (std::is_same_v<F, Float32>) {
-            return natural_float32;
-        } else if constexpr (std::is_same_v<F, Float64>) {
-            return natural_float64;
-        } else if constexpr (std::is_same_v<F, Float16>) {
-            return natural_float16;
-        } else {
-            return natural_bfloat16;
-        }
+        return of_format<F>(natural_float32, natural_float64, natural_float16, natural_bfloat16);
+    }
+    template <class F> const Slot<DitherKernels<F>> &dithering() const {
+        return of_format<F>(dithering_float32, dithering_float64, dithering_float16,
+                            dithering_bfloat16);
     }
 };
 template <class Group> using GroupValue = Group;

@@ -56,27 +56,20 @@ bool ends_with_zeros(ConstBytes plane, size_t count, int width) {
 
 // ---- natural compression with coded exponents, a block of codes at a time ----
 
-// One block between the kernels' packed planes and the coder. Formats with 8 bits of exponent have
-// one code a byte in both.
+// One block between the kernels and the coder. Formats with 8 bits of exponent have one code a byte
+// in packed planes too.
 template <class F> struct CodedPlanes {
     static constexpr bool wide = F::exponent > 8;
-    static constexpr size_t piece = 4096; // elements converted at once
     uint8_t bytes[kCodedBlock];
     uint16_t words[wide ? kCodedBlock : 1];
     uint8_t signs[kCodedBlock / 8];
 
-    // Calls `use(start, packed exponents, signs)` for each piece of the block's elements.
-    template <class Use> static int each_piece(size_t count, uint8_t *signs, Use use) {
-        for (size_t start = 0; start < count; start += piece) {
-            const size_t size = std::min(piece, count - start);
-            uint8_t packed[packed_size(piece, F::exponent)];
-            const int status = use(start, size, Bytes{packed, packed_size(size, F::exponent)},
-                                   Bytes{signs + start / 8, packed_size(size, 1)});
-            if (status != FEWBITS_OK) {
-                return status;
-            }
+    auto *codes() {
+        if constexpr (wide) {
+            return words;
+        } else {
+            return bytes;
         }
-        return FEWBITS_OK;
     }
 
     void encode(In<typename F::Bits> values, const Stream &stream, fewbits_rounding rounding,
@@ -87,35 +80,18 @@ template <class F> struct CodedPlanes {
             kernel.encode(values, stream, rounding, {bytes, count}, {signs, packed_size(count, 1)},
                           tally);
         } else {
-            each_piece(count, signs, [&](size_t start, size_t size, Bytes packed, Bytes plane) {
-                kernel.encode(values.subspan(start, size), stream.from(start), rounding, packed,
-                              plane, tally);
-                uint16_t codes[piece];
-                uint16_t *const to = wide ? words + start : codes;
-                kernels().common.unpack(packed, F::exponent, F::top_code + 1, {to, size});
-                std::transform(to, to + size, bytes + start,
-                               [](uint16_t code) { return static_cast<uint8_t>(code); });
-                return FEWBITS_OK;
-            });
+            kernel.encode_codes(values, stream, rounding, codes(), signs, tally);
         }
     }
 
     // `kernel` is the format's decoder or accumulator.
     template <class Value, class Kernel>
     int decode(Out<Value> values, Kernel kernel, fewbits_tally &tally) {
-        const size_t count = values.size();
         if constexpr (F::exponent == 8) {
+            const size_t count = values.size();
             return kernel({bytes, count}, {signs, packed_size(count, 1)}, values, tally);
         } else {
-            return each_piece(count, signs,
-                              [&](size_t start, size_t size, Bytes packed, Bytes plane) {
-                                  uint16_t codes[piece];
-                                  std::copy_n(bytes + start, wide ? 0 : size, codes);
-                                  kernels().common.pack({wide ? words + start : codes, size},
-                                                        F::exponent, packed);
-                                  return static_cast<int>(
-                                      kernel(packed, plane, values.subspan(start, size), tally));
-                              });
+            return kernel(codes(), signs, values, tally);
         }
     }
 };
@@ -158,18 +134,24 @@ template <class F> int natural_coded(fewbits_unit &unit, Direction direction) {
         (encodes && unit.sizes[0] < shape.largest())) {
         return FEWBITS_BAD_SIZE;
     }
-    const auto &kernel = kernels().natural<F>();
     if (encodes) {
         natural_coded_encode<F>(unit, shape);
         return FEWBITS_OK;
     }
+    const auto &kernel = kernels().natural<F>();
+    const auto read = [&](auto values, auto packed, auto codes) {
+        if constexpr (F::exponent == 8) {
+            return natural_coded_read<F>(unit, shape, values, packed);
+        } else {
+            return natural_coded_read<F>(unit, shape, values, codes);
+        }
+    };
     if (direction == Direction::decode) {
-        const auto values = output<typename F::Bits>(unit.values, unit.count);
-        return natural_coded_read<F>(unit, shape, values, kernel.decode);
+        return read(output<typename F::Bits>(unit.values, unit.count), kernel.decode,
+                    kernel.decode_codes);
     }
-    using Total = typename NaturalKernels<F>::Total;
-    return natural_coded_read<F>(unit, shape, output<Total>(unit.values, unit.count),
-                                 kernel.accumulate);
+    return read(output<Wide<F>>(unit.values, unit.count), kernel.accumulate,
+                kernel.accumulate_codes);
 }
 
 template <class F> int natural(fewbits_unit &unit, Direction direction) {

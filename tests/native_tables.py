@@ -9,7 +9,6 @@ from fewbits.backend import coders, cpu, library, native_rows
 from fewbits.backend.buffers import Buffer
 from fewbits.backend.kernel import CODED, Kernel, Kind, Row, RowDirection, Written
 from fewbits.backend.kinds import composed, plain
-from fewbits.backend.kinds.dithering import dither, norms, undither
 from fewbits.backend.kinds.stages import rotate
 from fewbits.backend.table import native_kept
 from fewbits.coding import subsets
@@ -22,12 +21,9 @@ __all__ = [
     "CODED",
     "RowDirection",
     "Tally",
-    "dither",
-    "norms",
     "packed_size",
     "rotate",
     "total",
-    "undither",
 ]
 
 Table = np.ndarray

@@ -14,6 +14,7 @@ from fewbits.operators.spherical import Spherical
 from fewbits.operators.standard_dithering import StandardDithering
 from fewbits.reference import casts, dithering, rotation
 from fewbits.reference import natural as natural_reference
+from fewbits.reference.blocks import Blocks
 from fewbits.reference.formats import FLOAT32, FLOAT64, Bits, Format
 from fewbits.reference.rotation import COMMON
 from fewbits.reference.spherical import runs, searched, together
@@ -249,3 +250,27 @@ def spherical(own: Spherical) -> Callable[[Bits, Format, Rng], Sections]:
         )
 
     return sections
+
+
+def undithered(
+    operator: Dithering, format: Format, parts: list[npt.NDArray[np.uint8]], count: int
+) -> tuple[Bits, int]:
+    """The values in sections of dithering, and how many are not finite."""
+    how: dithering.Levels = operator.kernel(count, format).numbers
+    first, second = (np.array(part) for part in parts)
+    number = Blocks.of(count, how.block).number
+    sent = (
+        bitpack.unpack(first, format.exponent, format.top_code, number)
+        if how.natural_scale
+        else first.view(format.bits)
+    )
+    scales = dithering.read_scales(sent, how, format)
+    if how.coded:
+        sizes, signs = rans.decode(second.tobytes(), how.levels + 2, count, True)
+        assert signs is not None
+        codes = sizes.astype(np.int32) * (1 - 2 * signs.astype(np.int32))
+    else:
+        width = (2 * how.levels + 1).bit_length()
+        codes = bitpack.unpack(second, width, 2 * how.levels + 2, count)
+    out = np.empty(count, format.bits)
+    return out, dithering.decode(codes, scales, how, format, out)

@@ -26,14 +26,28 @@ template <int Width> uint64_t split16(uint64_t x) {
     return (x & (one | one << 32)) | ((x & ((one | one << 32) << Width)) << (16 - Width));
 }
 
-constexpr uint64_t kFives = 0x001F001F001F001Fu;
+// 32 float16 exponents in four steps: eight bytes of every 64-bit field <-> its low 40 bits. A mask
+// has the codes that stay, `by` is how far the others move.
+struct Fives {
+    uint64_t stay, move; // where the moving codes are when they are together
+    int by;
 
-// 8 float16 exponents: bytes <-> 40 bits.
-uint64_t join_float16(uint64_t x) { return join16<10>((x & kFives) | ((x >> 3) & (kFives << 5))); }
-uint64_t split_float16(uint64_t x) {
-    x = split16<10>(x);
-    return (x & kFives) | ((x & (kFives << 5)) << 3);
-}
+    Vector join(Vector x) const {
+        return _mm256_or_si256(_mm256_and_si256(x, wide(stay)),
+                               _mm256_and_si256(_mm256_srli_epi64(x, by), wide(move)));
+    }
+    Vector split(Vector x) const {
+        return _mm256_or_si256(_mm256_and_si256(x, wide(stay)),
+                               _mm256_slli_epi64(_mm256_and_si256(x, wide(move)), by));
+    }
+    static Vector wide(uint64_t x) { return _mm256_set1_epi64x(static_cast<long long>(x)); }
+};
+constexpr Fives kOnes = {0x001F001F001F001F, 0x03E003E003E003E0, 3};
+constexpr Fives kTwos = {0x000003FF000003FF, 0x000FFC00000FFC00, 6};
+constexpr Fives kFours = {0x00000000000FFFFF, 0x000000FFFFF00000, 12};
+
+Vector join_float16(Vector bytes) { return kFours.join(kTwos.join(kOnes.join(bytes))); }
+Vector split_float16(Vector fields) { return kOnes.split(kTwos.split(kFours.split(fields))); }
 
 // ---- natural compression, 32-bit containers ----
 
@@ -47,17 +61,23 @@ Vector narrow_to_bytes(Vector a, Vector b, Vector c, Vector d) {
     return _mm256_permutevar8x32_epi32(mixed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
+// Exponents: packed, or one a byte (a word for float64).
+enum class Plane { packed, plain };
+template <class F, Plane plane> constexpr size_t offset_of(size_t element) {
+    return plane == Plane::packed ? element / 8 * F::exponent : element * (F::exponent > 8 ? 2 : 1);
+}
+
 // 32 codes, one a byte, to the exponent plane.
-template <class F> void store_codes(uint8_t *to, Vector bytes) {
-    if constexpr (F::exponent == 8) {
+template <class F, Plane plane> void store_codes(uint8_t *to, Vector bytes) {
+    if constexpr (F::exponent == 8 || plane == Plane::plain) {
         store(to, bytes);
     } else {
         uint64_t fields[4];
-        store(fields, bytes);
-        for (size_t i = 0; i < 4; ++i) {
-            const uint64_t joined = join_float16(fields[i]);
-            std::memcpy(to + 5 * i, &joined, 5);
+        store(fields, join_float16(bytes));
+        for (size_t i = 0; i < 3; ++i) { // each over the zeros of the one before
+            std::memcpy(to + 5 * i, &fields[i], 8);
         }
+        std::memcpy(to + 15, &fields[3], 5);
     }
 }
 
@@ -76,7 +96,7 @@ Vector encode_eight(const Unaligned<typename F::Bits> *from, Words &source, uint
 
 // False: a value may be above the largest power or not finite, so the portable table must encode
 // the group over what was written here.
-template <class F, bool Random>
+template <class F, bool Random, Plane plane>
 bool encode_group(const Unaligned<typename F::Bits> *from, Words &source, uint8_t *exponents,
                   uint8_t *signs)
     requires(sizeof(typename F::Bits) <= 4)
@@ -90,7 +110,7 @@ bool encode_group(const Unaligned<typename F::Bits> *from, Words &source, uint8_
     const Vector codes = narrow_to_bytes(first, second, third, fourth);
     const Vector top = _mm256_set1_epi8(static_cast<char>(F::top_code - 1));
     const Vector rare = _mm256_cmpeq_epi8(_mm256_max_epu8(codes, top), codes);
-    store_codes<F>(exponents, codes);
+    store_codes<F, plane>(exponents, codes);
     sign_bits &= ~where(_mm256_cmpeq_epi8(codes, _mm256_setzero_si256())); // a zero has no sign
     std::memcpy(signs, &sign_bits, 4);
     return !any(rare);
@@ -135,7 +155,7 @@ void store_codes64(uint8_t *to, Vector codes) {
     }
 }
 
-template <class F, bool Random>
+template <class F, bool Random, Plane plane>
 bool encode_group(const Unaligned<uint64_t> *from, Words &source, uint8_t *exponents,
                   uint8_t *signs)
     requires std::is_same_v<F, Float64>
@@ -143,8 +163,13 @@ bool encode_group(const Unaligned<uint64_t> *from, Words &source, uint8_t *expon
     uint32_t sign_bits = 0;
     const Vector low = encode_sixteen<Random, 0>(from, source, sign_bits);
     const Vector high = encode_sixteen<Random, 1>(from, source, sign_bits);
-    store_codes64(exponents, low);
-    store_codes64(exponents + 22, high);
+    if constexpr (plane == Plane::plain) {
+        store(exponents, low);
+        store(exponents + 32, high);
+    } else {
+        store_codes64(exponents, low);
+        store_codes64(exponents + 22, high);
+    }
     const Vector zero = _mm256_setzero_si256();
     const Vector zeros =
         _mm256_packs_epi16(_mm256_cmpeq_epi16(low, zero), _mm256_cmpeq_epi16(high, zero));
@@ -166,15 +191,11 @@ template <class Byte> std::span<Byte> signs_of(std::span<Byte> plane, size_t sta
     return plane.subspan(start / 8, packed_size(count, 1));
 }
 
-template <class F, bool Random>
-void encode_groups(In<typename F::Bits> values, const Stream &stream, fewbits_rounding rounding,
-                   Bytes exponents, Bytes signs, fewbits_tally &tally) {
+// `rare(start, count)` encodes elements one by one.
+template <class F, bool Random, Plane plane, class Rare>
+void encode_groups(In<typename F::Bits> values, const Stream &stream, uint8_t *exponents,
+                   uint8_t *signs, Rare rare) {
     constexpr uint64_t draws = F::mantissa > 32 ? 2 : 1; // words an element
-    const auto one_by_one = [&](size_t start, size_t count) {
-        portable_natural<F>().encode(values.subspan(start, count), stream.from(start), rounding,
-                                     exponents_of<F>(exponents, start, count),
-                                     signs_of(signs, start, count), tally);
-    };
     for (size_t start = 0; start < values.size(); start += kBlock) {
         const size_t count = std::min(kBlock, values.size() - start);
         const uint64_t first = (stream.first + start) * draws;
@@ -182,13 +203,13 @@ void encode_groups(In<typename F::Bits> values, const Stream &stream, fewbits_ro
         Words source(stream, first);
         for (size_t i = start; i < start + whole; i += kGroup) {
             fetch_ahead<kGroup * sizeof(values[0])>(values.data() + i);
-            uint8_t *const codes = exponents.data() + i / 8 * F::exponent;
-            if (!encode_group<F, Random>(values.data() + i, source, codes, signs.data() + i / 8)) {
-                one_by_one(i, kGroup);
+            uint8_t *const codes = exponents + offset_of<F, plane>(i);
+            if (!encode_group<F, Random, plane>(values.data() + i, source, codes, signs + i / 8)) {
+                rare(i, kGroup);
             }
         }
         if (whole < count) {
-            one_by_one(start + whole, count - whole);
+            rare(start + whole, count - whole);
         }
     }
 }
@@ -199,17 +220,13 @@ void encode_groups(In<typename F::Bits> values, const Stream &stream, fewbits_ro
 // finite.
 template <class F> struct Codes {
     Vector bytes;
-    explicit Codes(const uint8_t *from) {
-        if constexpr (F::exponent == 8) {
-            bytes = load(from);
-        } else {
-            uint64_t fields[4];
-            for (size_t i = 0; i < 4; ++i) {
-                uint64_t joined = 0;
-                std::memcpy(&joined, from + 5 * i, 5);
-                fields[i] = split_float16(joined);
-            }
-            bytes = load(fields);
+    template <Plane plane> static Codes from(const uint8_t *at) {
+        if constexpr (F::exponent == 8 || plane == Plane::plain) {
+            return {load(at)};
+        } else { // 20 bytes; what is above 40 bits of a field is dropped
+            const auto field = [&](size_t byte) { return load_as<long long>(at + byte); };
+            const auto last = static_cast<long long>(load_as<uint64_t>(at + 12) >> 24);
+            return {split_float16(_mm256_setr_epi64x(field(0), field(5), field(10), last))};
         }
     }
     static uint32_t where(Vector mask) { return static_cast<uint32_t>(_mm256_movemask_epi8(mask)); }
@@ -226,14 +243,16 @@ template <class F> struct Codes {
 
 template <> struct Codes<Float64> {
     Vector low, high; // 16 codes each
-    explicit Codes(const uint8_t *from) {
-        uint64_t fields[8];
-        for (size_t i = 0; i < 4; ++i, from += 11) {
-            fields[2 * i] = split16<11>(load_as<uint64_t>(from));
-            fields[2 * i + 1] = split16<11>(load_as<uint64_t>(from + 3) >> 20);
+    template <Plane plane> static Codes from(const uint8_t *at) {
+        if constexpr (plane == Plane::plain) {
+            return {load(at), load(at + 32)};
         }
-        low = load(fields);
-        high = load(fields + 4);
+        uint64_t fields[8];
+        for (size_t i = 0; i < 4; ++i, at += 11) {
+            fields[2 * i] = split16<11>(load_as<uint64_t>(at));
+            fields[2 * i + 1] = split16<11>(load_as<uint64_t>(at + 3) >> 20);
+        }
+        return {load(fields), load(fields + 4)};
     }
     uint32_t where(uint16_t code) const {
         const Vector value = _mm256_set1_epi16(static_cast<short>(code));
@@ -333,60 +352,116 @@ template <> struct Accumulate<Float64> {
     }
 };
 
-// `Work` is Decode<F> or Accumulate<F>; `rare` the portable function of the same meaning.
-template <class F, class Work, class Value, class Rare>
-fewbits_status decode_groups(ConstBytes exponents, ConstBytes signs, Out<Value> out,
-                             fewbits_tally &tally, Rare rare) {
+// `Work` is Decode<F> or Accumulate<F>; `rare(start, count)` does the same one by one.
+template <class F, class Work, Plane plane, class Value, class Rare>
+fewbits_status decode_groups(const uint8_t *exponents, const uint8_t *signs, Out<Value> out,
+                             Rare rare) {
     const size_t whole = out.size() / kGroup * kGroup;
     for (size_t i = 0; i < whole; i += kGroup) {
         fetch_ahead<kGroup * sizeof(out[0])>(out.data() + i);
-        const Codes<F> codes(exponents.data() + i / 8 * F::exponent);
-        const auto sign_bits = load_as<uint32_t>(signs.data() + i / 8);
-        const uint32_t tops = codes.tops();
-        if ((tops | (sign_bits & codes.zeros())) == 0) [[likely]] {
+        const auto codes = Codes<F>::template from<plane>(exponents + offset_of<F, plane>(i));
+        const auto sign_bits = load_as<uint32_t>(signs + i / 8);
+        if ((codes.tops() | (sign_bits & codes.zeros())) == 0) [[likely]] {
             Work::group(codes, sign_bits, out.data() + i);
             continue;
         }
-        const auto status = rare(exponents_of<F>(exponents, i, kGroup), signs_of(signs, i, kGroup),
-                                 out.subspan(i, kGroup), tally);
+        const fewbits_status status = rare(i, kGroup);
         if (status != FEWBITS_OK) {
             return status;
         }
     }
-    const size_t tail = out.size() - whole;
-    return rare(exponents_of<F>(exponents, whole, tail), signs_of(signs, whole, tail),
-                out.subspan(whole), tally);
+    return rare(whole, out.size() - whole);
 }
 
 template <class F>
 void encode(In<typename F::Bits> values, const Stream &stream, fewbits_rounding rounding,
             Bytes exponents, Bytes signs, fewbits_tally &tally) {
-    const auto run = rounding == FEWBITS_NEAREST ? encode_groups<F, false> : encode_groups<F, true>;
-    run(values, stream, rounding, exponents, signs, tally);
+    const auto rare = [&](size_t start, size_t count) {
+        portable_natural<F>().encode(values.subspan(start, count), stream.from(start), rounding,
+                                     exponents_of<F>(exponents, start, count),
+                                     signs_of(signs, start, count), tally);
+    };
+    const auto run = rounding == FEWBITS_NEAREST
+                         ? encode_groups<F, false, Plane::packed, decltype(rare)>
+                         : encode_groups<F, true, Plane::packed, decltype(rare)>;
+    run(values, stream, exponents.data(), signs.data(), rare);
+}
+
+// `Work` is Decode<F> or Accumulate<F>, `kernel` the portable one of the same meaning.
+template <class F, class Work, class Value, class Kernel>
+fewbits_status read_packed(ConstBytes exponents, ConstBytes signs, Out<Value> out,
+                           fewbits_tally &tally, Kernel kernel) {
+    const auto rare = [&](size_t start, size_t count) {
+        return kernel(exponents_of<F>(exponents, start, count), signs_of(signs, start, count),
+                      out.subspan(start, count), tally);
+    };
+    return decode_groups<F, Work, Plane::packed>(exponents.data(), signs.data(), out, rare);
 }
 
 template <class F>
 fewbits_status decode(ConstBytes exponents, ConstBytes signs, Out<typename F::Bits> values,
                       fewbits_tally &tally) {
-    return decode_groups<F, Decode<F>>(exponents, signs, values, tally,
-                                       portable_natural<F>().decode);
+    return read_packed<F, Decode<F>>(exponents, signs, values, tally, portable_natural<F>().decode);
 }
 
 template <class F>
-fewbits_status accumulate(ConstBytes exponents, ConstBytes signs,
-                          Out<typename NaturalKernels<F>::Total> totals, fewbits_tally &tally) {
-    return decode_groups<F, Accumulate<F>>(exponents, signs, totals, tally,
-                                           portable_natural<F>().accumulate);
+fewbits_status accumulate(ConstBytes exponents, ConstBytes signs, Out<Wide<F>> totals,
+                          fewbits_tally &tally) {
+    return read_packed<F, Accumulate<F>>(exponents, signs, totals, tally,
+                                         portable_natural<F>().accumulate);
+}
+
+// ---- one code a byte or a word ----
+
+template <class F> using CodeOf = typename NaturalKernels<F>::Code;
+
+template <class F>
+void encode_codes(In<typename F::Bits> values, const Stream &stream, fewbits_rounding rounding,
+                  CodeOf<F> *exponents, uint8_t *signs, fewbits_tally &tally) {
+    const auto rare = [&](size_t start, size_t count) {
+        portable_natural<F>().encode_codes(values.subspan(start, count), stream.from(start),
+                                           rounding, exponents + start, signs + start / 8, tally);
+    };
+    const auto run = rounding == FEWBITS_NEAREST
+                         ? encode_groups<F, false, Plane::plain, decltype(rare)>
+                         : encode_groups<F, true, Plane::plain, decltype(rare)>;
+    run(values, stream, reinterpret_cast<uint8_t *>(exponents), signs, rare);
+}
+
+template <class F, class Work, class Value, class Kernel>
+fewbits_status read_codes(const CodeOf<F> *exponents, const uint8_t *signs, Out<Value> out,
+                          fewbits_tally &tally, Kernel kernel) {
+    const auto rare = [&](size_t start, size_t count) {
+        return kernel(exponents + start, signs + start / 8, out.subspan(start, count), tally);
+    };
+    return decode_groups<F, Work, Plane::plain>(reinterpret_cast<const uint8_t *>(exponents), signs,
+                                                out, rare);
+}
+
+template <class F>
+fewbits_status decode_codes(const CodeOf<F> *exponents, const uint8_t *signs,
+                            Out<typename F::Bits> values, fewbits_tally &tally) {
+    return read_codes<F, Decode<F>>(exponents, signs, values, tally,
+                                    portable_natural<F>().decode_codes);
+}
+
+template <class F>
+fewbits_status accumulate_codes(const CodeOf<F> *exponents, const uint8_t *signs,
+                                Out<Wide<F>> totals, fewbits_tally &tally) {
+    return read_codes<F, Accumulate<F>>(exponents, signs, totals, tally,
+                                        portable_natural<F>().accumulate_codes);
 }
 
 } // namespace
 
 constinit const NaturalKernels<Float32> avx2_natural_float32 = {encode<Float32>, decode<Float32>,
                                                                 accumulate<Float32>};
-constinit const NaturalKernels<Float64> avx2_natural_float64 = {encode<Float64>, decode<Float64>,
-                                                                accumulate<Float64>};
-constinit const NaturalKernels<Float16> avx2_natural_float16 = {encode<Float16>, decode<Float16>,
-                                                                accumulate<Float16>};
+constinit const NaturalKernels<Float64> avx2_natural_float64 = {
+    encode<Float64>,       decode<Float64>,       accumulate<Float64>,
+    encode_codes<Float64>, decode_codes<Float64>, accumulate_codes<Float64>};
+constinit const NaturalKernels<Float16> avx2_natural_float16 = {
+    encode<Float16>,       decode<Float16>,       accumulate<Float16>,
+    encode_codes<Float16>, decode_codes<Float16>, accumulate_codes<Float16>};
 constinit const NaturalKernels<Bfloat16> avx2_natural_bfloat16 = {
     encode<Bfloat16>, decode<Bfloat16>, accumulate<Bfloat16>};
 

@@ -48,9 +48,10 @@ Code natural_code(typename F::Bits bits, typename F::Bits addend, fewbits_tally 
     return {exponent, negative && exponent != 0};
 }
 
-template <class F>
-void encode(In<typename F::Bits> values, const Stream &stream, fewbits_rounding rounding,
-            Bytes exponents, Bytes signs, fewbits_tally &tally) {
+// Calls `put(start, codes)` for the exponents of every block.
+template <class F, class Put>
+void encode_blocks(In<typename F::Bits> values, const Stream &stream, fewbits_rounding rounding,
+                   uint8_t *signs, fewbits_tally &tally, Put put) {
     // Ties go to the smaller magnitude: half minus one carries only above 1.5 * 2^a.
     constexpr auto half = static_cast<typename F::Bits>((F::one << (F::mantissa - 1)) - 1);
     for (size_t start = 0; start < values.size(); start += kBlock) {
@@ -63,25 +64,43 @@ void encode(In<typename F::Bits> values, const Stream &stream, fewbits_rounding 
             codes[i] = code.exponent;
             sign_bits |= uint64_t{code.negative} << i;
         }
-        pack({codes, count}, F::exponent,
-             exponents.subspan(packed_size(start, F::exponent), packed_size(count, F::exponent)));
+        put(start, std::span<const uint16_t>{codes, count});
         for (size_t byte = 0; byte < packed_size(count, 1); ++byte) {
             signs[start / 8 + byte] = static_cast<uint8_t>(sign_bits >> (8 * byte));
         }
     }
 }
 
+template <class F>
+void encode(In<typename F::Bits> values, const Stream &stream, fewbits_rounding rounding,
+            Bytes exponents, Bytes signs, fewbits_tally &tally) {
+    encode_blocks<F>(values, stream, rounding, signs.data(), tally, [&](size_t start, auto codes) {
+        pack(codes, F::exponent,
+             exponents.subspan(packed_size(start, F::exponent),
+                               packed_size(codes.size(), F::exponent)));
+    });
+}
+
+template <class F> using CodeOf = typename NaturalKernels<F>::Code;
+
+template <class F>
+void encode_codes(In<typename F::Bits> values, const Stream &stream, fewbits_rounding rounding,
+                  CodeOf<F> *exponents, uint8_t *signs, fewbits_tally &tally) {
+    encode_blocks<F>(values, stream, rounding, signs, tally, [&](size_t start, auto codes) {
+        std::transform(codes.begin(), codes.end(), exponents + start,
+                       [](uint16_t code) { return static_cast<CodeOf<F>>(code); });
+    });
+}
+
 // Calls `use(index, exponent code, negative)` for each element; refuses what encode cannot
-// have written.
-template <class F, class Use>
-fewbits_status natural_read(ConstBytes exponents, ConstBytes signs, size_t total,
-                            fewbits_tally &tally, Use use) {
+// have written. `get(start, codes)` finds the exponents of a block.
+template <class F, class Get, class Use>
+fewbits_status natural_read(Get get, const uint8_t *signs, size_t total, fewbits_tally &tally,
+                            Use use) {
     for (size_t start = 0; start < total; start += kBlock) {
         const size_t count = std::min(kBlock, total - start);
         uint16_t codes[kBlock];
-        const auto status = unpack(
-            exponents.subspan(packed_size(start, F::exponent), packed_size(count, F::exponent)),
-            F::exponent, F::top_code + 1, {codes, count});
+        const fewbits_status status = get(start, std::span<uint16_t>{codes, count});
         if (status != FEWBITS_OK) {
             return status;
         }
@@ -104,34 +123,69 @@ fewbits_status natural_read(ConstBytes exponents, ConstBytes signs, size_t total
     return FEWBITS_OK;
 }
 
-template <class F>
-fewbits_status decode(ConstBytes exponents, ConstBytes signs, Out<typename F::Bits> values,
-                      fewbits_tally &tally) {
+template <class F> auto packed_codes(ConstBytes exponents) {
+    return [=](size_t start, std::span<uint16_t> codes) {
+        const ConstBytes own = exponents.subspan(packed_size(start, F::exponent),
+                                                 packed_size(codes.size(), F::exponent));
+        return unpack(own, F::exponent, F::top_code + 1, codes);
+    };
+}
+template <class F> auto plain_codes(const CodeOf<F> *exponents) {
+    return [=](size_t start, std::span<uint16_t> codes) {
+        std::copy_n(exponents + start, codes.size(), codes.begin());
+        return FEWBITS_OK;
+    };
+}
+
+// Writes values.
+template <class F> auto written(Out<typename F::Bits> values) {
     using Bits = typename F::Bits;
-    return natural_read<F>(
-        exponents, signs, values.size(), tally, [&](size_t i, uint16_t code, bool negative) {
-            const auto power = static_cast<Bits>(uint64_t{code} << F::mantissa);
-            values[i] = code == F::top_code
-                            ? F::quiet_nan
-                            : static_cast<Bits>(power | (negative ? F::sign : Bits{0}));
-        });
+    return [=](size_t i, uint16_t code, bool negative) {
+        const auto power = static_cast<Bits>(uint64_t{code} << F::mantissa);
+        values[i] = code == F::top_code ? F::quiet_nan
+                                        : static_cast<Bits>(power | (negative ? F::sign : Bits{0}));
+    };
+}
+
+// Adds to totals. Every format's powers of two are normal numbers of the total's format, so
+// re-biasing is exact.
+template <class F> auto added(Out<Wide<F>> totals) {
+    using Total = std::conditional_t<std::is_same_v<Wide<F>, double>, Float64, Float32>;
+    return [=](size_t i, uint16_t code, bool negative) {
+        constexpr uint32_t rebias = (Total::top_code >> 1) - (F::top_code >> 1);
+        auto bits = static_cast<typename Total::Bits>(uint64_t{code + rebias} << Total::mantissa);
+        bits = code == 0 ? 0 : code == F::top_code ? Total::quiet_nan : bits;
+        totals[i] = totals[i] + std::bit_cast<Wide<F>>(static_cast<typename Total::Bits>(
+                                    negative ? bits | Total::sign : bits));
+    };
 }
 
 template <class F>
-fewbits_status accumulate(ConstBytes exponents, ConstBytes signs,
-                          Out<typename NaturalKernels<F>::Total> totals, fewbits_tally &tally) {
-    // Every format's powers of two are normal numbers of the total's format, so re-biasing is
-    // exact.
-    using Total = typename NaturalKernels<F>::Total;
-    using Wide = std::conditional_t<std::is_same_v<Total, double>, Float64, Float32>;
-    constexpr uint32_t rebias = (Wide::top_code >> 1) - (F::top_code >> 1);
-    return natural_read<F>(
-        exponents, signs, totals.size(), tally, [&](size_t i, uint16_t code, bool negative) {
-            auto bits = static_cast<typename Wide::Bits>(uint64_t{code + rebias} << Wide::mantissa);
-            bits = code == 0 ? 0 : code == F::top_code ? Wide::quiet_nan : bits;
-            totals[i] = totals[i] + std::bit_cast<Total>(static_cast<typename Wide::Bits>(
-                                        negative ? bits | Wide::sign : bits));
-        });
+fewbits_status decode(ConstBytes exponents, ConstBytes signs, Out<typename F::Bits> values,
+                      fewbits_tally &tally) {
+    return natural_read<F>(packed_codes<F>(exponents), signs.data(), values.size(), tally,
+                           written<F>(values));
+}
+
+template <class F>
+fewbits_status accumulate(ConstBytes exponents, ConstBytes signs, Out<Wide<F>> totals,
+                          fewbits_tally &tally) {
+    return natural_read<F>(packed_codes<F>(exponents), signs.data(), totals.size(), tally,
+                           added<F>(totals));
+}
+
+template <class F>
+fewbits_status decode_codes(const CodeOf<F> *exponents, const uint8_t *signs,
+                            Out<typename F::Bits> values, fewbits_tally &tally) {
+    return natural_read<F>(plain_codes<F>(exponents), signs, values.size(), tally,
+                           written<F>(values));
+}
+
+template <class F>
+fewbits_status accumulate_codes(const CodeOf<F> *exponents, const uint8_t *signs,
+                                Out<Wide<F>> totals, fewbits_tally &tally) {
+    return natural_read<F>(plain_codes<F>(exponents), signs, totals.size(), tally,
+                           added<F>(totals));
 }
 
 } // namespace
@@ -139,9 +193,11 @@ fewbits_status accumulate(ConstBytes exponents, ConstBytes signs,
 constinit const NaturalKernels<Float32> portable_natural_float32 = {
     encode<Float32>, decode<Float32>, accumulate<Float32>};
 constinit const NaturalKernels<Float64> portable_natural_float64 = {
-    encode<Float64>, decode<Float64>, accumulate<Float64>};
+    encode<Float64>,       decode<Float64>,       accumulate<Float64>,
+    encode_codes<Float64>, decode_codes<Float64>, accumulate_codes<Float64>};
 constinit const NaturalKernels<Float16> portable_natural_float16 = {
-    encode<Float16>, decode<Float16>, accumulate<Float16>};
+    encode<Float16>,       decode<Float16>,       accumulate<Float16>,
+    encode_codes<Float16>, decode_codes<Float16>, accumulate_codes<Float16>};
 constinit const NaturalKernels<Bfloat16> portable_natural_bfloat16 = {
     encode<Bfloat16>, decode<Bfloat16>, accumulate<Bfloat16>};
 

@@ -13,7 +13,10 @@ extern const NaturalKernels<Float16> portable_natural_float16;
 extern const NaturalKernels<Bfloat16> portable_natural_bfloat16;
 extern const CoderKernels portable_coder;
 extern const StageKernels portable_stages;
-extern const DitherKernels portable_dithering;
+extern const DitherKernels<Float32> portable_dithering_float32;
+extern const DitherKernels<Float64> portable_dithering_float64;
+extern const DitherKernels<Float16> portable_dithering_float16;
+extern const DitherKernels<Bfloat16> portable_dithering_bfloat16;
 extern const SignKernels portable_sign;
 extern const StepKernels portable_steps;
 extern const SphereKernels portable_spherical;
@@ -21,15 +24,12 @@ extern const SwitchKernels portable_switching;
 extern const HashKernels portable_sealing;
 
 template <class F> constexpr const NaturalKernels<F> &portable_natural() {
-    if constexpr (std::is_same_v<F, Float32>) {
-        return portable_natural_float32;
-    } else if constexpr (std::is_same_v<F, Float64>) {
-        return portable_natural_float64;
-    } else if constexpr (std::is_same_v<F, Float16>) {
-        return portable_natural_float16;
-    } else {
-        return portable_natural_bfloat16;
-    }
+    return of_format<F>(portable_natural_float32, portable_natural_float64,
+                        portable_natural_float16, portable_natural_bfloat16);
+}
+template <class F> constexpr const DitherKernels<F> &portable_dithering() {
+    return of_format<F>(portable_dithering_float32, portable_dithering_float64,
+                        portable_dithering_float16, portable_dithering_bfloat16);
 }
 
 } // namespace fewbits

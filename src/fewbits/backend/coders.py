@@ -1,9 +1,5 @@
 """Arrays of codes to and from sections, in native code: the bytes of `fewbits.coding`."""
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import pairwise
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -11,9 +7,7 @@ from fewbits.backend import library
 from fewbits.backend.library import Bytes
 from fewbits.coding import enumerative, rans, rice, subsets
 from fewbits.coding.bitpack import packed_size
-from fewbits.coding.rans import CODER_BLOCK
 from fewbits.errors import DecodeError
-from fewbits.reference.blocks import pieces
 from fewbits.reference.formats import Bits, Format
 from fewbits.rng import Rng
 
@@ -110,40 +104,6 @@ def block_starts(section: Bytes, blocks: int) -> list[int]:
     if starts[-1] != section.size:
         raise DecodeError(rans.UNFILLED)
     return starts
-
-
-def coded_parts(data: Bytes, bound: int, count: int) -> Iterator[tuple[slice, Signed]]:
-    """`read_coded` block by block, so that memory does not grow with the vector."""
-    starts = block_starts(data, -(-count // CODER_BLOCK))
-    for (start, stop), first in zip(pairwise(starts), range(0, count, CODER_BLOCK), strict=True):
-        part = slice(first, min(first + CODER_BLOCK, count))
-        yield part, read_coded(data[start:stop], bound, part.stop - first)
-
-
-def each_part(parts: Iterable[tuple[slice, Any]], work: Callable[[slice, Any], int]) -> int:
-    """The sum of `work` on all parts.
-
-    It may refuse a part: that is raised when the whole section has been read, so that the error is
-    the one of a section that was read first.
-    """
-    total, refused = 0, None
-    for part, codes in parts:
-        try:
-            total += work(part, codes)
-        except DecodeError as error:
-            refused = refused or error
-    if refused is not None:
-        raise refused
-    return total
-
-
-def packed_parts(
-    data: Bytes, width: int, bound: int, count: int
-) -> Iterator[tuple[slice, PlainCodes]]:
-    """`unpack` in parts that begin at whole bytes, the last first: it has the unused bits."""
-    for part in reversed(list(pieces(count))):
-        own = data[packed_size(part.start, width) : packed_size(part.stop, width)]
-        yield part, unpack(own, width, bound, part.stop - part.start)
 
 
 def write_rice(numbers: npt.NDArray[np.int64], parameter: int, into: Bytes) -> int:

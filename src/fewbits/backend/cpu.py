@@ -24,9 +24,13 @@ from fewbits.reference.tally import Tally
 from fewbits.rng import Rng
 
 _CHECKSUM_SIZE = 4
-_PLAIN = {Kind.NATURAL: plain.run, Kind.CAST: plain.run, Kind.SIGN: sign.run}
+_PLAIN = {
+    Kind.NATURAL: plain.run,
+    Kind.CAST: plain.run,
+    Kind.SIGN: sign.run,
+    Kind.DITHERING: dithering.run,
+}
 _KINDS: dict[Kind, ModuleType] = {
-    Kind.DITHERING: dithering,
     Kind.GRID: grid,
     Kind.SPHERICAL: spherical,
     Kind.PYTHON: python,
@@ -92,10 +96,6 @@ def run_row(direction: RowDirection, row: Row) -> Written:
         return _run_kept(direction, row, kept)
     if kernel.kind in _PLAIN:
         return _PLAIN[kernel.kind](direction, row)
-    if parallel.shares(row.values.size // row.format.itemsize, row.threads) == 1:
-        numbers = dithering.native_numbers(kernel, row.format)
-        if numbers is not None:
-            return run_whole(direction, row, numbers)
     code = _KINDS[kernel.kind]
     if direction == "encode":
         written: Written = code.encode(row)

@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 from fewbits.backend.library import (
     _SIZED,
-    OK,
     Bytes,
     _checked,
     _core,
@@ -28,17 +27,7 @@ from fewbits.backend.library import (
     alike,
     sized,
 )
-
-
-class DitheringArguments(ctypes.Structure):
-    """How values are rounded to levels."""
-
-    _fields_ = (
-        *alike(c_uint32, "levels", "natural"),
-        *alike(c_uint64, "block", "first"),
-        ("key", c_uint32 * 4),
-        *alike(c_uint32, "coded", "reserved"),
-    )
+from fewbits.reference.formats import Bits, Format
 
 
 class Steps(ctypes.Structure):
@@ -67,12 +56,10 @@ class SphereArguments(ctypes.Structure):
 
 _RUNS = (POINTER(Steps), c_void_p, c_void_p, c_size_t)
 for _name, _arguments in {
-    "norm_terms": (*_SIZED, c_size_t, c_int, c_void_p, *_SIZED),
-    "dither": (
-        *(*_SIZED, POINTER(DitheringArguments), *_SIZED, *_SIZED, POINTER(c_size_t)),
-        c_void_p,
+    "norm_terms": (
+        *(c_void_p, c_int, c_size_t, c_size_t, c_int, c_int),
+        *(c_void_p, c_void_p, c_size_t),
     ),
-    "undither": (*_SIZED, POINTER(DitheringArguments), *_SIZED, *_SIZED, c_int, c_void_p),
     "steps_encode": (*_SIZED, *_RUNS, *_SIZED, POINTER(c_size_t), c_void_p),
     "steps_decode": (*_SIZED, *_RUNS, *_SIZED),
     "first_in_cap": (c_void_p, POINTER(SphereArguments), *(c_void_p,) * 4, c_size_t),
@@ -82,47 +69,18 @@ for _name, _arguments in {
 
 
 def norm_terms(
-    values: npt.NDArray[np.uint32], size: int, norm: int
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.uint32]]:
-    """The sum of each piece's terms, and its largest magnitude's bits, for float32."""
-    pieces = -(-values.size // size)
-    sums, largest = np.empty(pieces, np.float64), np.empty(pieces, np.uint32)
-    out = address(sums), *sized(largest, np.uint32)
-    _checked(_core.fewbits_norm_terms(*sized(values, np.uint32), size, norm, *out))
+    values: Bits, format: Format, size: int, norm: int, shift: int = 0
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.uint64]]:
+    """The sum of each piece's terms, and its largest magnitude's bits.
+
+    Sums of float64 are of values divided by two to the `shift`.
+    """
+    at, count = sized(values, format.bits)
+    pieces = -(-count // size)
+    sums, largest = np.empty(pieces, np.float64), np.empty(pieces, np.uint64)
+    how = at, format.code, count, size, norm, shift
+    _checked(_core.fewbits_norm_terms(*how, address(sums), address(largest), pieces))
     return sums, largest
-
-
-def dither(
-    values: npt.NDArray[np.uint32],
-    how: DitheringArguments,
-    scales: npt.NDArray[np.uint32],
-    packed: Bytes,
-) -> tuple[int, int]:
-    """Round float32 values to levels and pack or code them; the size, and what is not finite."""
-    tally, written = (c_uint64 * 2)(), c_size_t()
-    given = *sized(values, np.uint32), byref(how), *sized(scales, np.uint32)
-    _checked(_core.fewbits_dither(*given, *sized(packed), byref(written), byref(tally)))
-    return written.value, int(tally[1])
-
-
-def undither(
-    packed: Bytes,
-    how: DitheringArguments,
-    scales: npt.NDArray[np.uint32],
-    values: npt.NDArray[np.uint32],
-    *,
-    add: bool,
-) -> tuple[int, int]:
-    """The reverse, into `values` or added to them; a status, and how many are not finite."""
-    tally = (c_uint64 * 2)()
-    given = *sized(packed), byref(how), *sized(scales, np.uint32)
-    status = _core.fewbits_undither(*given, *sized(values, np.uint32), add, byref(tally))
-    return int(status), int(tally[1])
-
-
-def check(statuses: list[int]) -> None:
-    """Refuse what any part of a vector was refused for: of several reasons the lowest number."""
-    _checked(min(filter(None, statuses), default=OK))
 
 
 def steps_encode(

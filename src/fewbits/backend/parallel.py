@@ -30,13 +30,13 @@ def shares(count: int, threads: int) -> int:
     return max(1, min(threads, count // WORTHWHILE))
 
 
-def slices(count: int, threads: int) -> list[slice]:
-    """[0, count) for at most `threads` threads, about equal and cut at multiples of a slice."""
+def slices(count: int, threads: int, unit: int = THREAD_SLICE) -> list[slice]:
+    """[0, count) for at most `threads` threads, about equal and cut at multiples of a unit."""
     parts = shares(count, threads)
     if parts == 1:
         return [slice(0, count)]
-    cuts = [count * part // parts // THREAD_SLICE * THREAD_SLICE for part in range(parts)]
-    return [slice(start, stop) for start, stop in pairwise([*cuts, count])]
+    cuts = [count * part // parts // unit * unit for part in range(parts)]
+    return [slice(start, stop) for start, stop in pairwise([*cuts, count]) if start < stop]
 
 
 def run(work: Callable[[slice], Result], count: int, threads: int) -> list[Result]:

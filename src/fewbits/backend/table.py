@@ -85,7 +85,7 @@ class Table:
         row, kept = self.rows[number], native_kept(kernel, count)
         row["kind"], row["option"], row["kept"] = kernel.kind, kernel.option, kept or 0
         row["dtype"], row["count"] = format.code, count
-        numbers = sign.native_numbers(kernel) or dithering.native_numbers(kernel, format)
+        numbers = sign.native_numbers(kernel) or dithering.native_numbers(kernel)
         if numbers is not None:
             kept = 0
             row["option"], row["levels"], row["block"] = numbers

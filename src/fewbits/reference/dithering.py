@@ -206,7 +206,7 @@ def uniform_levels_of_values(magnitude: Bits, scale: Bits, levels: int, format: 
         casts.to_float64(uniform_values(scale, lower + step, levels, format), format)
         for step in (0, 1)
     )
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore"):
         share = np.where(above > below, (x - below) / (above - below), 0.0)
     full = share >= 1
     chance = np.where(full, 0.0, np.maximum(share, 0.0))

@@ -2,6 +2,7 @@
 
 import math
 import tracemalloc
+from itertools import product
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from fewbits.errors import DecodeError
 from fewbits.reference import dithering
 from fewbits.reference.blocks import Blocks
 from fewbits.reference.dithering import Levels
-from fewbits.reference.formats import FLOAT32, FLOAT64
+from fewbits.reference.formats import FLOAT32, FORMATS
 from fewbits.rng import Rng
 
 COUNTS = (0, 1, 7, 8, 9, 31, 33, 1000, 4095, 4097, 70_001)
@@ -160,19 +161,18 @@ def test_hostile_rows_are_refused_with_the_references_words() -> None:
             assert refused.value.row == 0
 
 
-def test_rows_that_native_tables_lack_run_otherwise() -> None:
+def test_only_norms_by_pow_have_no_native_row() -> None:
     plain = SHAPES[0]
-    lacking = [
-        (plain._replace(natural_scale=True), FLOAT32),
-        (plain._replace(coded=True, natural=False, levels=128), FLOAT32),
-        (plain._replace(levels=128, natural=False), FLOAT32),
-        (plain._replace(p=3.0), FLOAT32),
-        (plain, FLOAT64),
+    shapes = [
+        plain._replace(natural_scale=True),
+        plain._replace(coded=True, natural=False, levels=128),
+        plain._replace(levels=32_767, natural=False),
+        plain._replace(p=3.0),
     ]
-    table = Table(len(lacking))
-    for number, (how, format) in enumerate(lacking):
+    table = Table(len(FORMATS) * len(shapes))
+    for number, (format, how) in enumerate(product(FORMATS, shapes)):
         table.describe(number, Kernel(Kind.DITHERING, 0, how), format, 100, 2)
-    assert not table.native.any()
+    assert table.native.tolist() == len(FORMATS) * [True, True, True, False]
 
 
 def test_sections_of_another_size_are_a_programming_error() -> None:

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 import fewbits
-import native_tables as native
 from cases import array, bits, exact, mixed_bits
 from fewbits import Rng, SaturationWarning, SpecError
 from fewbits.backend import functions as _native_operators
-from fewbits.backend import library as _native
+from fewbits.backend.kinds.dithering import norm
 from fewbits.families.dithering import Dithering
 from fewbits.operators.natural_dithering import NaturalDithering
 from fewbits.operators.standard_dithering import StandardDithering
@@ -359,10 +358,12 @@ def test_codes_wider_than_a_byte_are_those_of_the_reference(levels: int, simd: s
 @pytest.mark.parametrize("count", [65_536, 65_537, 200_003])
 def test_long_norms_are_summed_in_one_order(count: int, simd: str) -> None:
     x = np.random.default_rng(count).standard_normal(count).astype(np.float32)
-    for p in (1.0, 2.0, math.inf):
-        for block in (0, 4096):
-            wanted = dithering.scales(bits(x), FLOAT32, p, block).tobytes()
-            assert native.norms(bits(x), p, block).tobytes() == wanted
+    for format in FORMATS:
+        own = casts.cast(bits(x), FLOAT32, format)[0]
+        for p in (1.0, 2.0, math.inf):
+            wanted = dithering.scales(own, format, p, 0).tobytes()
+            for threads in (1, 2):
+                assert norm(own, format, p, threads).tobytes() == wanted
 
 
 def test_terms_of_norms_have_every_bit_of_the_reference(simd: str) -> None:
@@ -370,30 +371,16 @@ def test_terms_of_norms_have_every_bit_of_the_reference(simd: str) -> None:
     x = np.random.default_rng(5).standard_normal(10_007).astype(np.float32)
     for number, power in ((1, 1), (2, 2)):
         for size in (8, 100, 4096, 65_536):
-            sums, _ = _native_operators.norm_terms(bits(x), size, number)
+            sums, _ = _native_operators.norm_terms(bits(x), FLOAT32, size, number)
             terms = np.abs(x.astype(np.float64)) ** power
             pieces = [terms[start : start + size] for start in range(0, x.size, size)]
             assert sums.tolist() == [dithering.chunk_sum(piece) for piece in pieces]
 
 
-def test_native_dithering_refuses_sizes_that_do_not_fit() -> None:
-    x, packed = np.zeros(64, np.uint32), np.zeros(32, np.uint8)
-    key = _native.key_words(bytes(16))
-    scales = np.zeros(1, np.uint32)
-    for how, wrong in (
-        (_native_operators.DitheringArguments(0, 1, 64, 0, key), packed),
-        (_native_operators.DitheringArguments(128, 1, 64, 0, key), packed),
-        (_native_operators.DitheringArguments(7, 1, 0, 0, key), packed),
-        (_native_operators.DitheringArguments(7, 1, 64, 0, key), packed[:31]),
-        (_native_operators.DitheringArguments(7, 1, 32, 0, key), packed),
-    ):
-        with pytest.raises(RuntimeError, match="refused its arguments"):
-            _native_operators.dither(x, how, scales, wrong)
-    with pytest.raises(RuntimeError, match="refused its arguments"):
-        _native_operators.norm_terms(x, 64, 4)
+def test_native_norms_refuse_what_does_not_fit() -> None:
+    x = np.zeros(64, np.uint32)
+    for size, number, shift in ((64, 4, 0), (0, 1, 0), (64, 1, 1025), (64, 1, -1074)):
+        with pytest.raises((RuntimeError, ZeroDivisionError)):
+            _native_operators.norm_terms(x, FLOAT32, size, number, shift)
     huge = 2**64 - 8  # with the count it exceeds 64 bits
-    width = _native_operators.DitheringArguments(7, 1, huge, 0, key)
-    assert _native_operators.dither(x, width, scales, packed) == (32, 0)
-    with pytest.raises(RuntimeError, match="refused its arguments"):
-        _native_operators.dither(x, width, scales[:0], packed)
-    assert _native_operators.norm_terms(x, huge, 1)[0] == 0
+    assert _native_operators.norm_terms(x, FLOAT32, huge, 1)[0] == 0

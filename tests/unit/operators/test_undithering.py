@@ -1,22 +1,18 @@
 """The native decoder of the dithering operators: the values and the refusals of the NumPy one."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
 import fewbits
 from fewbits import DecodeError
-from fewbits.backend import functions as _native_operators
-from fewbits.backend import library as _native
-from fewbits.backend.kinds import dithering as rows
-from fewbits.backend.kinds.dithering import MOST_UNDITHERED
 from fewbits.coding import bitpack
 from fewbits.core.vector import Vector
 from fewbits.families.dithering import Dithering
 from fewbits.operators.natural_dithering import NaturalDithering
 from fewbits.operators.standard_dithering import StandardDithering
 from fewbits.reference.formats import FLOAT32
+from fewbits.reference.tally import Tally
+from references import undithered
 
 CLASSES = pytest.mark.parametrize(
     "cls", [NaturalDithering, StandardDithering], ids=lambda cls: cls.name
@@ -61,25 +57,19 @@ def decoded(operator: Dithering, parts: Parts, n: int, threads: int = 1) -> Outc
     return out.bits.tobytes(), tally.nonfinite
 
 
-@pytest.fixture
-def specified(monkeypatch: pytest.MonkeyPatch) -> Callable[[Dithering, Parts, int], Outcome]:
+def specified(operator: Dithering, parts: Parts, n: int) -> Outcome:
     """What the NumPy decoder makes of sections."""
-
-    def run(operator: Dithering, parts: Parts, n: int) -> Outcome:
-        with monkeypatch.context() as patch:
-            patch.setattr(rows, "_reads_natively", lambda *_: False)
-            return decoded(operator, parts, n)
-
-    return run
-
-
-Specified = Callable[[Dithering, Parts, int], Outcome]
+    try:
+        bits, nonfinite = undithered(operator, FLOAT32, parts, n)
+    except DecodeError as error:
+        return str(error)
+    return bits.tobytes(), nonfinite
 
 
 @CLASSES
 @pytest.mark.parametrize(("levels", "block"), LEVELS)
 def test_every_code_has_the_value_of_the_reference(
-    cls: type[Dithering], levels: int, block: int, simd: str, specified: Specified
+    cls: type[Dithering], levels: int, block: int, simd: str
 ) -> None:
     """Tails of groups and of pieces; subnormal, largest and absent scales."""
     operator = cls(levels=levels, block=block)
@@ -111,9 +101,7 @@ def test_values_are_those_of_the_formula(cls: type[Dithering], simd: str) -> Non
 
 @pytest.mark.parametrize("scale", ["exact", "natural"])
 @pytest.mark.parametrize("block", [0, 8, 65_536])
-def test_neither_threads_nor_norms_matter(
-    scale: str, block: int, simd: str, specified: Specified
-) -> None:
+def test_neither_threads_nor_norms_matter(scale: str, block: int, simd: str) -> None:
     x = np.random.default_rng(block).standard_normal(TWO_SLICES).astype(np.float32)
     x[::1000] = np.nan
     for p in (1.0, 2.0) if scale == "exact" else (np.inf,):
@@ -132,7 +120,7 @@ def test_neither_threads_nor_norms_matter(
 @CLASSES
 @pytest.mark.parametrize(("levels", "block"), [(2, 0), (5, 8), (9, 64), (40, 65_536)])
 def test_hostile_codes_are_refused_as_the_reference_does(
-    cls: type[Dithering], levels: int, block: int, simd: str, specified: Specified
+    cls: type[Dithering], levels: int, block: int, simd: str
 ) -> None:
     """Each fault alone and together with others, wherever it is and whoever meets it first."""
     operator = cls(levels=levels, block=block)
@@ -183,19 +171,19 @@ def test_sections_of_a_wrong_length_are_refused(simd: str) -> None:
 @CLASSES
 @pytest.mark.parametrize(("levels", "block"), [(7, 0), (3, 8), (40, 4096)])
 def test_accumulating_is_decoding_and_adding(
-    cls: type[Dithering], levels: int, block: int, simd: str, monkeypatch: pytest.MonkeyPatch
+    cls: type[Dithering], levels: int, block: int, simd: str
 ) -> None:
     operator = cls(levels=levels, block=block)
     for n in (0, 1, 37, 4097, TWO_SLICES):
         parts = tuple(packed(operator, *sections(operator, n)))
         start = np.random.default_rng(n).standard_normal(n).astype(np.float32)
         wanted = start.copy()
-        with monkeypatch.context() as patch:
-            patch.setattr(rows, "_reads_natively", lambda *_: False)
-            tally = operator.accumulate(parts, FLOAT32, wanted)
+        values, nonfinite = undithered(operator, FLOAT32, list(parts), n)
+        wanted += values.view(np.float32)
         for threads in (1, 2):
             totals = start.copy()
-            assert operator.accumulate(parts, FLOAT32, totals, threads=threads) == tally
+            tally = operator.accumulate(parts, FLOAT32, totals, threads=threads)
+            assert tally == Tally(0, nonfinite)
             assert totals.tobytes() == wanted.tobytes()
 
 
@@ -204,25 +192,3 @@ def test_totals_of_another_format_are_refused() -> None:
     parts = tuple(packed(operator, *sections(operator, 8)))
     with pytest.raises(RuntimeError, match="float32 is summed in float32, got float64"):
         operator.accumulate(parts, FLOAT32, np.zeros(8))
-
-
-def test_the_native_decoder_refuses_sizes_that_do_not_fit() -> None:
-    values, codes = np.zeros(64, np.uint32), np.zeros(32, np.uint8)
-    one, many = np.zeros(1, np.uint32), np.zeros(4, np.uint32)
-    good = _native_operators.DitheringArguments(7, 1, 64)
-    assert _native_operators.undither(codes, good, one, values, add=False) == (_native.OK, 0)
-    for (levels, block), scales, part in (
-        ((0, 64), one, codes),
-        ((128, 64), one, codes),
-        ((7, 0), one, codes),
-        ((7, 64), one, codes[:31]),
-        ((7, 32), one, codes),
-        ((7, 64), many, codes),
-        ((7, 20), many, codes),
-        ((7, 4), np.zeros(16, np.uint32), codes),
-    ):
-        how = _native_operators.DitheringArguments(levels, 0, block)
-        status, _ = _native_operators.undither(part, how, scales, values, add=False)
-        with pytest.raises(RuntimeError, match="refused its arguments"):
-            _native_operators.check([_native.OK, status])
-    assert NaturalDithering.most_levels == MOST_UNDITHERED

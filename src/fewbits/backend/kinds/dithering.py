@@ -1,234 +1,192 @@
-"""Rows that round to levels of their blocks' norms.
+"""Rows that round to levels of their blocks' norms: the native core's own.
 
-float32 vectors are rounded natively, and codes of few levels are written, coded and read natively;
-the rest is the reference's. Where scales are sent as they are, a row of a table is native as a
-whole.
+A large row alone is cut into slices. Norms other than 1, 2 and inf are the reference's: they use
+the machine's `pow`.
 """
 
 import math
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from fewbits.backend import coders, functions, library, parallel
-from fewbits.backend.kernel import Kernel, Kind, Row, Written
+from fewbits.backend import coders, functions, library, native_rows, parallel
+from fewbits.backend.coders import block_starts
+from fewbits.backend.kernel import Kernel, Kind, Row, RowDirection, Written
 from fewbits.backend.kinds.plain import joined
-from fewbits.backend.library import Bytes
+from fewbits.backend.native_rows import NativeRow, run_whole
 from fewbits.backend.streams import FastRng
 from fewbits.coding import rans
 from fewbits.coding.bitpack import packed_size
 from fewbits.coding.rans import CODER_BLOCK
+from fewbits.errors import DecodeError
 from fewbits.reference import casts, dithering
-from fewbits.reference.blocks import SUMMATION_BLOCK, Blocks
+from fewbits.reference.blocks import SUMMATION_BLOCK
 from fewbits.reference.dithering import Levels
-from fewbits.reference.formats import FLOAT32, FLOAT64, Bits, Format
+from fewbits.reference.formats import FLOAT64, Bits, Format
 from fewbits.reference.tally import Tally, total
 
 NORMS = {1.0: 1, 2.0: 2, math.inf: 3}  # those that native code knows
-MOST_UNDITHERED = 127  # levels whose codes fit into a byte
-_POWERS, _CODED = 4, 8  # added to a native row's norm: levels are powers of two, or coded
+# Added to a native row's norm: levels are powers of two, or coded, scales are powers of two.
+_POWERS, _CODED, _SCALES_POWERS = 4, 8, 16
 
 
-def native_numbers(kernel: Kernel, format: Format) -> tuple[int, int, int] | None:
+def native_numbers(kernel: Kernel) -> tuple[int, int, int] | None:
     """Option, levels and block of a native row; None if native tables lack such a row."""
     if kernel.kind is not Kind.DITHERING or kernel.before:
         return None
     how = Levels(*kernel.numbers)
-    if how.natural_scale or how.p not in NORMS or not _reads_natively(how, format):
+    if how.p not in NORMS:
         return None
-    option = NORMS[how.p] + _POWERS * how.natural + _CODED * how.coded
+    option = NORMS[how.p] + _SCALES_POWERS * how.natural_scale
+    return option + _codes(how), how.levels, how.block
+
+
+def _codes(how: Levels) -> int:
+    return _POWERS * how.natural + _CODED * how.coded
+
+
+def run(direction: RowDirection, row: Row) -> Written:
+    """Encode, decode or accumulate one row."""
+    how = Levels(*row.kernel.numbers)
+    # Scales of a slice begin at a whole byte.
+    unit = max(parallel.THREAD_SLICE, 8 * how.block if how.natural_scale else 0)
+    slices = parallel.slices(row.count(direction), row.threads, unit)
+    if direction != "encode":
+        if len(slices) > 1:
+            try:
+                return _read_slices(direction, row, how, slices)
+            except DecodeError:
+                pass  # the whole is refused too, for a reason that no number of threads changes
+        return run_whole(direction, row, _numbers(how))
+    if how.p in NORMS and len(slices) == 1:
+        return run_whole(direction, row, _numbers(how))
+    if how.p in NORMS and how.block:
+        return _encode_slices(row, how, slices, row.sections[0].address, _numbers(how)[0])
+    scales = _sent(row, how)
+    return _encode_slices(row, how, slices, library.address(scales), _codes(how))
+
+
+def _numbers(how: Levels) -> tuple[int, int, int]:
+    """Those of a row that finds its scales itself, or reads them: then the norm is not asked."""
+    option = NORMS.get(how.p, 1) + _SCALES_POWERS * how.natural_scale + _codes(how)
     return option, how.levels, how.block
 
 
-def encode(row: Row) -> Written:
-    """Scales, then codes."""
-    how: Levels = row.kernel.numbers
-    format, rng = row.format, FastRng(row.key)
-    bits = row.values.array(format.bits)
-    first, second = (section.array() for section in row.sections)
-    scales, sent = dithering.sent_scales(_scales(bits, format, how, row.threads), how, format, rng)
-    _write_scales(sent, how, format, first)
-    if _rounds_natively(how, format, scales, sent):
-        return _encode_natively(row, how, bits, scales)
-    found = dithering.encode(bits, format, how, rng, scales, sent)
-    if how.coded:
-        size = coders.write_coded(found.codes, how.levels + 2, second)
-    else:
-        coders.pack(found.codes, _width(how), second)
-        size = second.size
-    return Written(Tally(found.saturated, found.nonfinite), (first.size, size))
-
-
-def decode(row: Row) -> Tally:
-    """Values of the codes."""
-    how: Levels = row.kernel.numbers
+def _sent(row: Row, how: Levels) -> Bits:
+    """Find and send scales; those to round with, 0 where nothing can be sent."""
     format = row.format
-    out = row.values.array(format.bits)
-    scales = _read_scales(row, how, out.size)
-    data = row.sections[1].array()
-    if _reads_natively(how, format):
-        return undither(data, scales, out, how, threads=row.threads)
-    parts: Iterator[tuple[slice, npt.NDArray[Any]]]
-    if how.coded:
-        parts = coders.coded_parts(data, how.levels + 2, out.size)
-    else:
-        parts = coders.packed_parts(data, _width(how), 2 * how.levels + 2, out.size)
-    table = dithering.values_of_codes(scales, how, format)
-
-    def work(part: slice, codes: npt.NDArray[Any]) -> int:
-        return dithering.decode(codes, scales, how, format, out[part], part.start, table)
-
-    return Tally(0, coders.each_part(parts, work))
-
-
-def accumulate(row: Row, totals: npt.NDArray[Any]) -> Tally | None:
-    """Add natively; None if only `decode` knows how."""
-    how: Levels = row.kernel.numbers
-    if not _reads_natively(how, row.format):
-        return None
-    scales = _read_scales(row, how, totals.size)
-    return undither(row.sections[1].array(), scales, totals, how, add=True, threads=row.threads)
-
-
-def _scales(bits: Bits, format: Format, how: Levels, threads: int) -> Bits:
-    if format == FLOAT32 and how.p in NORMS:
-        return norms(bits, how.p, how.block, threads=threads)
-    return dithering.scales(bits, format, how.p, how.block)
-
-
-def _write_scales(sent: npt.NDArray[Any], how: Levels, format: Format, into: Bytes) -> None:
+    bits = row.values.array(format.bits)
+    found = (
+        norm(bits, format, how.p, row.threads)
+        if how.p in NORMS and not how.block
+        else dithering.scales(bits, format, how.p, how.block)
+    )
+    scales, sent = dithering.sent_scales(found, how, format, FastRng(row.key))
+    into = row.sections[0].array()
     if how.natural_scale:
         coders.pack(sent, format.exponent, into)
     else:
         coders.write_floats(sent, into)
+    return np.where(sent == 0, format.bits.type(0), scales)
 
 
-def _read_scales(row: Row, how: Levels, count: int) -> Bits:
-    format, data = row.format, row.sections[0].array()
-    if how.natural_scale:
-        number = Blocks.of(count, how.block).number
-        powers = coders.unpack(data, format.exponent, format.top_code, number)
-        return dithering.read_scales(powers, how, format)
-    return dithering.read_scales(coders.read_floats(data, format), how, format)
+def norm(bits: Bits, format: Format, p: float, threads: int = 1) -> Bits:
+    """The norm of a vector, as in `dithering.scales`, for a norm in `NORMS`."""
+    if not bits.size:
+        return np.empty(0, format.bits)
 
-
-def _width(how: Levels) -> int:
-    return (2 * how.levels + 1).bit_length()
-
-
-def _reads_natively(how: Levels, format: Format) -> bool:
-    return format == FLOAT32 and how.levels <= MOST_UNDITHERED
-
-
-def _rounds_natively(how: Levels, format: Format, scales: Bits, sent: npt.NDArray[Any]) -> bool:
-    """Whether the native kernel rounds as the reference does: no scale was lost or cut."""
-    if format != FLOAT32:
-        return False
-    cut = how.natural_scale and bool((scales >= format.largest_power).any())
-    return not cut and not ((sent == 0) & (scales != 0)).any()
-
-
-def _encode_natively(row: Row, how: Levels, bits: Bits, scales: Bits) -> Written:
-    first, second = (section.array() for section in row.sections)
-    if not how.coded or how.levels <= MOST_UNDITHERED:
-        tally, size = dither(bits, row.key, scales, second, how, threads=row.threads)
-        return Written(tally, (first.size, size))
-    plain = how._replace(coded=False)
-    packed = np.empty(packed_size(bits.size, _width(how)), np.uint8)
-    tally, _ = dither(bits, row.key, scales, packed, plain, threads=row.threads)
-    codes = coders.unpack(packed, _width(how), 2 * how.levels + 2, bits.size).astype(np.int32)
-    negative = codes > how.levels
-    codes[negative] = how.levels - codes[negative]
-    codes[codes == -how.levels - 1] = how.levels + 1
-    return Written(tally, (first.size, coders.write_coded(codes, how.levels + 2, second)))
-
-
-def norms(bits: Bits, p: float, block: int, *, threads: int = 1) -> Bits:
-    """The norm of each block, as in `dithering.scales`, for float32 and a norm in `NORMS`."""
-    own = bits.view(np.uint32)
-    size = block or SUMMATION_BLOCK
-    terms = parallel.run(
-        lambda piece: functions.norm_terms(own[piece], size, NORMS[p]), bits.size, threads
-    )
-    sums, largest = (np.concatenate(part) for part in zip(*terms, strict=True))
-    if not block and bits.size:
-        together = 0.0
-        for term in sums.tolist():  # in order, as one thread would
-            together += term
-        sums, largest = np.array([together]), largest.max(keepdims=True)
-    if p == math.inf:
-        return largest
-    roots = np.sqrt(sums) if p == 2 else sums
-    nearest, _, _ = casts.cast(roots.view(np.uint64), FLOAT64, FLOAT32)
-    scales: Bits = np.maximum(largest, nearest)
-    return scales
-
-
-def dither(
-    bits: Bits, key: bytes, scales: Bits, section: Bytes, how: Levels, *, threads: int = 1
-) -> tuple[Tally, int]:
-    """Round float32 values to levels of their block's scale and pack or code them: the size."""
-    own = bits.view(np.uint32)
-
-    def work(piece: slice) -> tuple[Tally, tuple[int, int]]:
-        size, given = _blocks(scales, how.block, piece)
-        words, start = library.key_words(key), _largest(how, piece.start)
-        task = functions.DitheringArguments(
-            how.levels, how.natural, size, piece.start, words, how.coded
+    def terms(shift: int, name: int) -> tuple[float, int]:
+        found = parallel.run(
+            lambda piece: functions.norm_terms(bits[piece], format, SUMMATION_BLOCK, name, shift),
+            bits.size,
+            threads,
         )
-        part = section[start : _largest(how, piece.stop)]
-        written, nonfinite = functions.dither(own[piece], task, given, part)
-        return Tally(0, nonfinite), (start, written)
+        together = 0.0
+        for sums, _ in found:
+            for term in sums.tolist():  # in order, as one thread would
+                together += term
+        return together, max(int(largest.max()) for _, largest in found)
 
-    found = parallel.run(work, bits.size, threads)
-    return total([tally for tally, _ in found]), joined(section, [part for _, part in found])
+    apart = format == FLOAT64 and p != math.inf  # scaled by the largest magnitude, found first
+    together, largest = terms(0, NORMS[math.inf if apart else p])
+    scale, shift = np.array([largest], format.bits), 0
+    if p == math.inf or not largest:
+        return scale
+    if apart:
+        shift = math.frexp(float(scale.view(np.float64)[0]))[1]
+        together, _ = terms(shift, NORMS[p])
+    root = math.sqrt(together) if p == 2 else together
+    with np.errstate(over="ignore"):
+        whole = np.minimum(np.ldexp(np.array([root]), shift), np.finfo(np.float64).max)
+    return np.maximum(scale, casts.cast(whole.view(np.uint64), FLOAT64, format)[0])
+
+
+def _encode_slices(row: Row, how: Levels, slices: list[slice], scales: int, option: int) -> Written:
+    """Every slice writes where the largest ones before it would end; then all move together."""
+    codes = row.sections[1]
+
+    def work(number: int) -> tuple[Tally, int, int]:
+        part = slices[number]
+        first = _scales(row.format, how, part, given=not option & 3)
+        second = [_largest(how, at) for at in (part.start, part.stop)]
+        own = _slice(row, "encode", how, part, option, (scales, codes.address), (first, second))
+        _, size, _, saturated, nonfinite = native_rows.run_row("encode", own)
+        return Tally(saturated, nonfinite), second[0], size
+
+    written = parallel.each(work, len(slices))
+    size = joined(codes.array(), [(start, own) for _, start, own in written])
+    return Written(total([tally for tally, _, _ in written]), (row.sections[0].size, size))
+
+
+def _read_slices(direction: RowDirection, row: Row, how: Levels, slices: list[slice]) -> Written:
+    scales, codes = row.sections
+    count = row.count(direction)
+    starts = block_starts(codes.array(), -(-count // CODER_BLOCK)) if how.coded else []
+
+    def work(number: int) -> Tally:
+        part = slices[number]
+        if how.coded:
+            second = [starts[part.start // CODER_BLOCK], starts[-(-part.stop // CODER_BLOCK)]]
+        else:
+            second = [_largest(how, at) for at in (part.start, part.stop)]
+        spans = _scales(row.format, how, part), second
+        addresses = scales.address, codes.address
+        own = _slice(row, direction, how, part, _numbers(how)[0], addresses, spans)
+        *_, saturated, nonfinite = native_rows.run_row(direction, own)
+        return Tally(saturated, nonfinite)
+
+    tally = total(parallel.each(work, len(slices)))
+    return Written(tally, (scales.size, codes.size))
+
+
+def _scales(format: Format, how: Levels, part: slice, given: bool = False) -> list[int]:
+    """Where the scales of a slice begin and end among those of the vector; one is for all."""
+    blocks = 0, min(part.stop, 1)
+    if how.block:
+        blocks = part.start // how.block, -(-part.stop // how.block)
+    width = format.exponent if how.natural_scale and not given else 8 * format.itemsize
+    return [packed_size(number, width) for number in blocks]
 
 
 def _largest(how: Levels, count: int) -> int:
     """Where the codes of a slice begin that is written at the same time as those before it."""
     if how.coded:
         return rans.largest_size(count, how.levels + 2, True)
-    return packed_size(count, _width(how))
+    return packed_size(count, (2 * how.levels + 1).bit_length())
 
 
-def undither(
-    section: Bytes,
-    scales: Bits,
-    values: npt.NDArray[Any],
+def _slice(
+    row: Row,
+    direction: RowDirection,
     how: Levels,
-    *,
-    add: bool = False,
-    threads: int = 1,
-) -> Tally:
-    """The reverse for at most `MOST_UNDITHERED` levels: to float32 bits, or added to totals."""
-    own = values.view(np.uint32)
-    apart = how.coded and parallel.shares(own.size, threads) > 1
-    starts = coders.block_starts(section, -(-own.size // CODER_BLOCK)) if apart else []
-
-    def work(piece: slice) -> tuple[int, int]:
-        size, given = _blocks(scales, how.block, piece)
-        task = functions.DitheringArguments(how.levels, how.natural, size, coded=how.coded)
-        part = section
-        if apart:
-            first, last = piece.start // CODER_BLOCK, -(-piece.stop // CODER_BLOCK)
-            part = section[starts[first] : starts[last]]
-        elif not how.coded:
-            part = section[_largest(how, piece.start) : _largest(how, piece.stop)]
-        return functions.undither(part, task, given, own[piece], add=add)
-
-    found = parallel.run(work, values.size, threads)
-    statuses = [status for status, _ in found]
-    if apart and any(statuses):  # the reason must not depend on the number of threads
-        return undither(section, scales, values, how, add=add)
-    functions.check(statuses)
-    return Tally(0, sum(nonfinite for _, nonfinite in found))
-
-
-def _blocks(scales: Bits, block: int, piece: slice) -> tuple[int, npt.NDArray[np.uint32]]:
-    """The size of a piece's blocks, and their scales."""
-    size = block or max(piece.stop - piece.start, 1)
-    first = piece.start // block if block else 0
-    given = scales[first : first + -(-(piece.stop - piece.start) // size)]
-    return size, given.view(np.uint32)
+    part: slice,
+    option: int,
+    addresses: tuple[int, int],
+    spans: tuple[list[int], list[int]],
+) -> NativeRow:
+    first, second = (address + span[0] for address, span in zip(addresses, spans, strict=True))
+    sizes = [span[1] - span[0] for span in spans]
+    values = row.values.address + part.start * row.itemsize(direction)
+    return NativeRow(
+        Kind.DITHERING, row.format.code, option, values, part.stop - part.start, part.start,
+        row.key, 0, (first, second, 0), (sizes[0], sizes[1], 0), how.levels, how.block,
+    )  # fmt: skip

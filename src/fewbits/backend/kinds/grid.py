@@ -167,7 +167,7 @@ def squared_norms(bits: Bits, blocks: Blocks, threads: int = 1) -> Numbers:
     """Sums of squares, values that are not finite counted as 0."""
     values = bits.view(np.uint32)
     terms = parallel.run(
-        lambda piece: functions.norm_terms(values[piece], _run(blocks), _SQUARES)[0],
+        lambda piece: functions.norm_terms(values[piece], FLOAT32, _run(blocks), _SQUARES)[0],
         blocks.count,
         threads,
     )
