@@ -8,13 +8,13 @@
 #include <limits>
 
 #include "fewbits.h"
+#include "norms.h"
 #include "rows.h"
 
 namespace fewbits {
 namespace {
 
 constexpr size_t kPiece = kTermPiece;               // elements whose codes are unpacked at once
-constexpr size_t kSummationBlock = 1 << 16;         // elements whose sum is finished first
 constexpr size_t kMostScales = kCodedBlock / 8;     // of a coder block
 constexpr uint64_t kScaleWords = uint64_t{1} << 63; // where the random words of scales begin
 
@@ -37,13 +37,6 @@ uint16_t occurrences(std::span<const uint16_t> codes, uint16_t wanted) {
 bool ends_with_zeros(ConstBytes packed, size_t count, int width) {
     const size_t used = count % 8 * static_cast<size_t>(width) % 8;
     return used == 0 || (packed.back() >> used) == 0;
-}
-
-// Calls `use(start, count, number)` for each block of `size` elements; the last may be shorter.
-template <class Use> void each_block(size_t total, size_t size, Use use) {
-    for (size_t start = 0, block = 0; start < total; start += size, ++block) {
-        use(start, std::min(size, total - start), block);
-    }
 }
 
 } // namespace
@@ -117,33 +110,6 @@ int undither(ConstBytes section, const DitherBlocks<F> &blocks, size_t total, vo
         }
     }
     return status;
-}
-
-// The sum of a block's terms, and its largest magnitude. Sums of float64 are of values divided by
-// 2^shift.
-template <class F>
-double block_sum(In<typename F::Bits> values, fewbits_norm norm, typename F::Bits &largest,
-                 int &shift) {
-    const auto &kernel = kernels().dithering<F>();
-    constexpr bool apart = std::is_same_v<F, Float64>;
-    double total = 0;
-    largest = 0;
-    shift = 0;
-    each_block(values.size(), kSummationBlock, [&](size_t start, size_t count, size_t) {
-        double sum = 0;
-        typename F::Bits own = 0;
-        kernel.norm_terms(values.subspan(start, count), apart ? FEWBITS_NORM_MAX : norm, sum, own);
-        total += sum;
-        largest = std::max(largest, own);
-    });
-    if (apart && norm != FEWBITS_NORM_MAX && largest != 0) {
-        total = 0;
-        std::frexp(widened<F>(largest), &shift);
-        each_block(values.size(), kSummationBlock, [&](size_t start, size_t count, size_t) {
-            total += kernel.scaled_terms(values.subspan(start, count), norm, shift);
-        });
-    }
-    return total;
 }
 
 // A block's norm as the nearest value of the format, at least its largest magnitude.

@@ -46,6 +46,9 @@ enum fewbits_status {
     FEWBITS_BAD_PLACES = 14, /* places beyond the vector's end, or not as an encoder writes them */
     FEWBITS_BAD_LEVEL = 15,  /* a level above 0 in a block whose scale is 0 */
     FEWBITS_BAD_SCALE = 16,  /* a scale is negative or not finite */
+    FEWBITS_BAD_STEP = 17,   /* a scale is negative, infinite, or another NaN than the quiet one */
+    FEWBITS_NO_STEP = 18,    /* a block without a scale has codes that are not 0 */
+    FEWBITS_ONLY_ZEROS = 19, /* a block has a scale and only zeros */
 
     FEWBITS_FRAME_SHORT = 20,      /* detail: bytes needed at least, bytes given */
     FEWBITS_FRAME_MAGIC = 21,      /* the first four bytes are not "fewb" */
@@ -150,13 +153,18 @@ FEWBITS_API int fewbits_norm_terms(const void *values, int dtype, size_t count, 
                                    int norm, int shift, double *sums, uint64_t *largest,
                                    size_t pieces);
 
-/* Sparse dithering of float32 values, by their bits: whole multiples of a step, as one coded
- * section of signed codes. Runs of values share a scale, the step; codes of a scale that is not
+/* Sparse dithering: whole multiples of a step, as one coded section of signed codes. Runs of values
+ * share a scale, the step, which is float32, or float64 for float64; codes of a scale that is not
  * above 0 are 0. */
 enum fewbits_step_rounding {
     FEWBITS_STEP_STOCHASTIC = 0,
     FEWBITS_STEP_NEAREST = 1,
     FEWBITS_STEP_SUBTRACTIVE = 2
+};
+enum fewbits_step_scale {
+    FEWBITS_STEP_NORM = 0,
+    FEWBITS_STEP_LEAST_SQUARES = 1,
+    FEWBITS_STEP_MATCHED = 2
 };
 
 typedef struct fewbits_steps {
@@ -166,21 +174,22 @@ typedef struct fewbits_steps {
     uint64_t run;      /* values that share a scale, a power of two from 8 to 65536 */
     uint64_t first;    /* index of values[0] in the random stream */
     uint32_t key[4];
+    int32_t dtype; /* of the values */
+    int32_t shift; /* products of float64 are of values times 2^-shift, -1073 to 1024 */
 } fewbits_steps;
 
 /* `capacity` is at least fewbits_coded_size. For each run two `sums` are written: of |value| *
  * |code| in the order that the reference gives, and of squared codes; without `fit`, 0 and whether
  * a code is not 0. The scales must be large enough for the bound. Values that are not finite have
  * the code 0 and are counted. */
-FEWBITS_API int fewbits_steps_encode(const uint32_t *values, size_t count, const fewbits_steps *how,
-                                     const uint32_t *scales, double *sums, size_t runs,
-                                     uint8_t *out, size_t capacity, size_t *written,
-                                     fewbits_tally *tally);
+FEWBITS_API int fewbits_steps_encode(const void *values, size_t count, const fewbits_steps *how,
+                                     const void *scales, double *sums, size_t runs, uint8_t *out,
+                                     size_t capacity, size_t *written, fewbits_tally *tally);
 /* The reverse. Any scales are taken: values of one that is not finite are the quiet NaN. `some`
  * tells for each run whether a code is not 0. */
 FEWBITS_API int fewbits_steps_decode(const uint8_t *data, size_t size, const fewbits_steps *how,
-                                     const uint32_t *scales, uint8_t *some, size_t runs,
-                                     uint32_t *values, size_t count);
+                                     const void *scales, uint8_t *some, size_t runs, void *values,
+                                     size_t count);
 
 /* A unit is a vector or a part of one, and where its sections lie. One call takes a table of units
  * of any kinds. Sections have the sizes of the operator's layout, at any address. */
@@ -206,6 +215,13 @@ enum fewbits_kind {
      * greatest power of two for a scale beyond it, or 0 to make all levels 0; a slice of a vector
      * can be encoded so. */
     FEWBITS_DITHERING = 16,
+    /* values to whole multiples of a step; option: fewbits_step_rounding, and four times
+     * fewbits_step_scale; `levels` is the bound of the codes less 1, `factors` are the relative
+     * squared error and the factor of the step; sections: scales, float32 or for float64 float64,
+     * one coded section of signed codes, and for subtractive rounding the key of the dither, which
+     * is that of the row. sizes[1] is a capacity when encode is called, and the size when it
+     * returns, as in FEWBITS_NATURAL. `block` may be any number. */
+    FEWBITS_GRID = 17,
     /* signs times the mean magnitude of their block; sections: a scale for each block, in the
      * values' format, and one coded section of signed codes below 3 (0, a sign, not finite).
      * sizes[1] is a capacity when encode is called, and the size when it returns, as in
@@ -247,8 +263,8 @@ typedef struct fewbits_unit {
      * and all others decode to 0: the section of their places, as fewbits_places_encode writes it,
      * is before the kind's own. At most FEWBITS_MAX_KEPT and half of the count. */
     uint64_t kept;
-    /* Of FEWBITS_DITHERING and FEWBITS_SIGN: values that share a scale, a power of two from 8 to
-     * 65536, or 0 for all. */
+    /* Of FEWBITS_DITHERING, FEWBITS_SIGN and FEWBITS_GRID: values that share a scale, a power of
+     * two from 8 to 65536, or 0 for all. */
     uint64_t block;
     double factors[2];
     uint8_t *sections[3];

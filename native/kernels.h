@@ -107,8 +107,8 @@ struct RansEncodeTable; // rans.h
 struct RansDecodeTable;
 struct DitherShape; // dithering.h
 struct DitherRatios;
-struct SignTerms; // sign.h
-struct StepRun;   // steps.h
+struct SignTerms;                  // sign.h
+template <class F> struct StepRun; // steps.h
 struct StepSums;
 struct SphereTile; // spherical.h
 
@@ -259,16 +259,20 @@ struct SignKernels {
     }
 };
 
-// Sparse dithering of float32.
-struct StepKernels {
+// Sparse dithering of one float format.
+template <class F> struct StepKernels {
+    using Bits = typename F::Bits;
     // Codes without their signs, one a byte, those above 254 as 255, and a plane of signs; signs of
     // zeros mean nothing. Returns the largest byte. Values that are not finite are counted, and
     // have the code 0.
-    uint32_t (*quantise)(const StepRun &run, uint8_t *codes, uint8_t *signs, fewbits_tally &tally);
-    StepSums (*sums)(In<uint32_t> values, const uint8_t *codes);
+    uint32_t (*quantise)(const StepRun<F> &run, uint8_t *codes, uint8_t *signs,
+                         fewbits_tally &tally);
+    StepSums (*sums)(In<Bits> values, const uint8_t *codes); // of float64: shifted_sums
     // The reverse; values of the run are written. Zeros have no sign.
-    void (*dequantise)(const StepRun &run, const uint8_t *codes, const uint8_t *signs,
-                       Out<uint32_t> values);
+    void (*dequantise)(const StepRun<F> &run, const uint8_t *codes, const uint8_t *signs,
+                       Out<Bits> values);
+    // Of float64 only: sums with values times 2^-shift.
+    StepSums (*shifted_sums)(In<Bits> values, const uint8_t *codes, int shift) = nullptr;
 };
 
 // The spherical operator.
@@ -296,13 +300,19 @@ template <template <class> class Slot> struct Groups {
     Slot<DitherKernels<Float16>> dithering_float16{};
     Slot<DitherKernels<Bfloat16>> dithering_bfloat16{};
     Slot<SignKernels> sign{};
-    Slot<StepKernels> steps{};
+    Slot<StepKernels<Float32>> steps_float32{};
+    Slot<StepKernels<Float64>> steps_float64{};
+    Slot<StepKernels<Float16>> steps_float16{};
+    Slot<StepKernels<Bfloat16>> steps_bfloat16{};
     Slot<SphereKernels> spherical{};
     Slot<SwitchKernels> switching{}; // in-network aggregation
     Slot<HashKernels> sealing{};     // its packets' tags
 
     template <class F> const Slot<NaturalKernels<F>> &natural() const {
         return of_format<F>(natural_float32, natural_float64, natural_float16, natural_bfloat16);
+    }
+    template <class F> const Slot<StepKernels<F>> &steps() const {
+        return of_format<F>(steps_float32, steps_float64, steps_float16, steps_bfloat16);
     }
     template <class F> const Slot<DitherKernels<F>> &dithering() const {
         return of_format<F>(dithering_float32, dithering_float64, dithering_float16,

@@ -30,6 +30,7 @@ int kept_unit(fewbits_unit &unit, Direction direction);
 // values = factors[0] * x + factors[1] * y.
 int combine(fewbits_unit &unit);
 int dithering_unit(fewbits_unit &unit, Direction direction);
+int grid_unit(fewbits_unit &unit, Direction direction);
 int sign_unit(fewbits_unit &unit, Direction direction);
 
 // Values that share a scale: all, or a power of two of them.

@@ -1,21 +1,21 @@
 // Whole multiples of a step: what the kernels of sparse dithering share. The arithmetic is that of
-// src/fewbits/reference/grid.py, for float32.
+// src/fewbits/reference/grid.py.
 #pragma once
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
-#include "kernels.h"
+#include "formats.h"
 #include "random.h"
 
 namespace fewbits {
 
 // Consecutive values that share a step.
-struct StepRun {
-    In<uint32_t> values;
+template <class F> struct StepRun {
+    In<typename F::Bits> values;
     Stream stream; // that of values[0]
-    float step;    // above 0
+    Wide<F> step;  // above 0
     fewbits_step_rounding rounding;
 };
 
@@ -39,10 +39,10 @@ namespace { // internal linkage: see random.h
 [[maybe_unused]] double nearest_integer(double t) { return (t + 0x1.8p52) - 0x1.8p52; }
 
 // The code of a finite value, with its sign; 65536 stands for all that is larger.
-[[maybe_unused]] int32_t step_code(float value, double step, fewbits_step_rounding rounding,
+[[maybe_unused]] int32_t step_code(double value, double step, fewbits_step_rounding rounding,
                                    uint32_t word) {
     constexpr double most = 65536.0;
-    const double t = std::clamp(static_cast<double>(value) / step, -most, most);
+    const double t = std::clamp(value / step, -most, most);
     if (rounding == FEWBITS_STEP_STOCHASTIC) {
         const double uniform = (static_cast<double>(word) + 0.5) * 0x1p-32;
         const auto up = static_cast<int32_t>(std::abs(t) + uniform);
@@ -53,13 +53,13 @@ namespace { // internal linkage: see random.h
 }
 
 // Calls `use(i, code)` for values [first, last) of a run.
-template <class Use>
-void each_code(const StepRun &run, size_t first, size_t last, fewbits_tally &tally, Use use) {
+template <class F, class Use>
+void each_code(const StepRun<F> &run, size_t first, size_t last, fewbits_tally &tally, Use use) {
     const double step = run.step;
     const bool draws = run.rounding != FEWBITS_STEP_NEAREST;
     for (size_t i = first; i < last; ++i) {
-        const uint32_t bits = run.values[i];
-        if ((bits & ~Float32::sign) >= Float32::infinity) {
+        const typename F::Bits bits = run.values[i];
+        if ((bits & (F::sign - 1)) >= F::infinity) {
             ++tally.nonfinite;
             use(i, 0);
             continue;
@@ -70,13 +70,14 @@ void each_code(const StepRun &run, size_t first, size_t last, fewbits_tally &tal
             const Segment segment(run.stream.key, static_cast<uint32_t>(index >> 32));
             word = segment.word(static_cast<uint32_t>(index));
         }
-        use(i, step_code(std::bit_cast<float>(bits), step, run.rounding, word));
+        use(i, step_code(widened<F>(bits), step, run.rounding, word));
     }
 }
 
 // Bytes and signs of [first, last); `first` is a multiple of 8.
-[[maybe_unused]] uint32_t quantise_exactly(const StepRun &run, size_t first, size_t last,
-                                           uint8_t *codes, uint8_t *signs, fewbits_tally &tally) {
+template <class F>
+uint32_t quantise_exactly(const StepRun<F> &run, size_t first, size_t last, uint8_t *codes,
+                          uint8_t *signs, fewbits_tally &tally) {
     uint32_t largest = 0;
     std::fill(signs + first / 8, signs + packed_size(last, 1), uint8_t{0});
     each_code(run, first, last, tally, [&](size_t i, int32_t code) {
@@ -89,16 +90,18 @@ void each_code(const StepRun &run, size_t first, size_t last, fewbits_tally &tal
 }
 
 // The value of a code: one rounding, no -0, and the largest number where it would be infinite.
-[[maybe_unused]] uint32_t step_value(double code, double scale) {
-    constexpr double most = 0x1.fffffep127;
+template <class F> typename F::Bits step_value(double code, double scale) {
+    const double most = widened<F>(static_cast<typename F::Bits>(F::infinity - 1));
     const double y = std::clamp(code * scale + 0.0, -most, most);
-    return std::bit_cast<uint32_t>(static_cast<float>(y));
+    const auto bits = nearest_bits<F>(std::abs(y));
+    // A sign on a 0 that is none before it is rounded stays.
+    return static_cast<typename F::Bits>(y < 0 ? bits | F::sign : bits);
 }
 
 // Values [first, last) of a run, whose `rounding` tells whether a dither is to be taken away.
-template <class Code>
-void dequantise_exactly(const StepRun &run, size_t first, size_t last, const Code *codes,
-                        const uint8_t *signs, Out<uint32_t> values) {
+template <class F, class Code>
+void dequantise_exactly(const StepRun<F> &run, size_t first, size_t last, const Code *codes,
+                        const uint8_t *signs, Out<typename F::Bits> values) {
     for (size_t i = first; i < last; ++i) {
         double code = codes[i];
         code = (signs[i / 8] >> (i % 8) & 1) != 0 ? -code : code;
@@ -107,16 +110,18 @@ void dequantise_exactly(const StepRun &run, size_t first, size_t last, const Cod
             const Segment segment(run.stream.key, static_cast<uint32_t>(index >> 32));
             code -= dither_of(segment.word(static_cast<uint32_t>(index)));
         }
-        values[i] = step_value(code, run.step);
+        values[i] = step_value<F>(code, run.step);
     }
 }
 
-template <class Code> StepSums step_sums(In<uint32_t> values, const Code *codes) {
+// Values are times `first`, then times `second`.
+template <class F, class Code>
+StepSums step_sums(In<typename F::Bits> values, const Code *codes, double first, double second) {
     double lanes[kSumLanes] = {};
     uint64_t squares = 0;
     for (size_t i = 0; i < values.size(); ++i) {
-        const double magnitude = std::bit_cast<float>(values[i] & ~Float32::sign);
-        lanes[i % kSumLanes] += magnitude * codes[i];
+        const double x = widened<F>(static_cast<typename F::Bits>(values[i] & (F::sign - 1)));
+        lanes[i % kSumLanes] += x * first * second * codes[i];
         squares += uint64_t{codes[i]} * codes[i];
     }
     for (size_t half = kSumLanes / 2; half > 0; half /= 2) {
@@ -125,6 +130,25 @@ template <class Code> StepSums step_sums(In<uint32_t> values, const Code *codes)
         }
     }
     return {lanes[0], static_cast<double>(squares)};
+}
+
+template <class F, class Code> StepSums step_sums(In<typename F::Bits> values, const Code *codes) {
+    return step_sums<F>(values, codes, 1.0, 1.0);
+}
+
+// 2^-shift as two factors, because it may be too large for one. Only the first rounds, once.
+struct Shrink {
+    double first, second;
+
+    explicit Shrink(int shift)
+        : first(std::ldexp(1.0, std::min(-shift, 1000))),
+          second(std::ldexp(1.0, std::max(-shift - 1000, 0))) {}
+};
+
+template <class F, class Code>
+StepSums shifted_sums(In<typename F::Bits> values, const Code *codes, int shift) {
+    const Shrink by(shift);
+    return step_sums<F>(values, codes, by.first, by.second);
 }
 
 } // namespace

@@ -296,6 +296,8 @@ int plain_unit(fewbits_unit &unit, Direction direction) {
         return direction == Direction::accumulate ? combine(unit) : int{FEWBITS_BAD_ARGUMENT};
     case FEWBITS_DITHERING:
         return dithering_unit(unit, direction);
+    case FEWBITS_GRID:
+        return grid_unit(unit, direction);
     case FEWBITS_SIGN:
         return sign_unit(unit, direction);
     default:

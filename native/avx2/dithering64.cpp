@@ -103,7 +103,8 @@ template <bool Natural> struct Rounder64 : Integers {
 
     Rounder64(double scale, const DitherShape &shape)
         : divisor(_mm256_set1_pd(scale > 0 ? scale : std::numeric_limits<double>::infinity())),
-          factor(_mm256_set1_pd(Natural ? double{shape.inverse_lowest()} : static_cast<double>(shape.levels))),
+          factor(_mm256_set1_pd(Natural ? double{shape.inverse_lowest()}
+                                        : static_cast<double>(shape.levels))),
           lowest(_mm256_set1_pd(shape.lowest())),
           offset(_mm256_set1_epi64x(int64_t{shape.levels} - 1023)) {}
 

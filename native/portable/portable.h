@@ -18,7 +18,10 @@ extern const DitherKernels<Float64> portable_dithering_float64;
 extern const DitherKernels<Float16> portable_dithering_float16;
 extern const DitherKernels<Bfloat16> portable_dithering_bfloat16;
 extern const SignKernels portable_sign;
-extern const StepKernels portable_steps;
+extern const StepKernels<Float32> portable_steps_float32;
+extern const StepKernels<Float64> portable_steps_float64;
+extern const StepKernels<Float16> portable_steps_float16;
+extern const StepKernels<Bfloat16> portable_steps_bfloat16;
 extern const SphereKernels portable_spherical;
 extern const SwitchKernels portable_switching;
 extern const HashKernels portable_sealing;
@@ -30,6 +33,10 @@ template <class F> constexpr const NaturalKernels<F> &portable_natural() {
 template <class F> constexpr const DitherKernels<F> &portable_dithering() {
     return of_format<F>(portable_dithering_float32, portable_dithering_float64,
                         portable_dithering_float16, portable_dithering_bfloat16);
+}
+template <class F> constexpr const StepKernels<F> &portable_steps() {
+    return of_format<F>(portable_steps_float32, portable_steps_float64, portable_steps_float16,
+                        portable_steps_bfloat16);
 }
 
 } // namespace fewbits

@@ -29,9 +29,9 @@ _PLAIN = {
     Kind.CAST: plain.run,
     Kind.SIGN: sign.run,
     Kind.DITHERING: dithering.run,
+    Kind.GRID: grid.run,
 }
 _KINDS: dict[Kind, ModuleType] = {
-    Kind.GRID: grid,
     Kind.SPHERICAL: spherical,
     Kind.PYTHON: python,
 }

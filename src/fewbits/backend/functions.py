@@ -14,6 +14,8 @@ from ctypes import (
     c_void_p,
 )
 
+from typing import Any, NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -27,7 +29,7 @@ from fewbits.backend.library import (
     alike,
     sized,
 )
-from fewbits.reference.formats import Bits, Format
+from fewbits.reference.formats import BY_CODE, FLOAT64, Bits, Format
 
 
 class Steps(ctypes.Structure):
@@ -38,9 +40,19 @@ class Steps(ctypes.Structure):
         *alike(c_uint16, "rounding", "fit"),
         *alike(c_uint64, "run", "first"),
         ("key", c_uint32 * 4),
+        *alike(c_int, "dtype", "shift"),
     )
     bound: int
     run: int
+    dtype: int
+
+
+class CodedSteps(NamedTuple):
+    """What encoding met: two sums for each run, values that are not finite, bytes."""
+
+    sums: npt.NDArray[np.float64]
+    nonfinite: int
+    size: int
 
 
 class SphereArguments(ctypes.Structure):
@@ -83,29 +95,30 @@ def norm_terms(
     return sums, largest
 
 
-def steps_encode(
-    values: npt.NDArray[np.uint32], how: Steps, scales: npt.NDArray[np.uint32], out: Bytes
-) -> tuple[npt.NDArray[np.float64], int, int]:
-    """Round to multiples of the runs' scales and entropy code them into `out`.
-
-    Returns two sums for each run, how many values are not finite, and the size.
-    """
-    at, runs = sized(scales, np.uint32)
-    sums, tally, written = np.empty((runs, 2)), (c_uint64 * 2)(), c_size_t()
-    given = *sized(values, np.uint32), byref(how), at, address(sums), runs
+def steps_encode(values: Bits, how: Steps, scales: Bits, out: Bytes) -> CodedSteps:
+    """Round to multiples of the runs' scales and entropy code them into `out`."""
+    sums, tally, written = np.empty((scales.size, 2)), (c_uint64 * 2)(), c_size_t()
+    given = *_values(values, how), byref(how), *_runs(scales, how, sums)
     _checked(_core.fewbits_steps_encode(*given, *sized(out), byref(written), byref(tally)))
-    return sums, int(tally[1]), written.value
+    return CodedSteps(sums, int(tally[1]), written.value)
 
 
-def steps_decode(
-    data: Bytes, how: Steps, scales: npt.NDArray[np.uint32], values: npt.NDArray[np.uint32]
-) -> npt.NDArray[np.bool_]:
+def steps_decode(data: Bytes, how: Steps, scales: Bits, values: Bits) -> npt.NDArray[np.bool_]:
     """The reverse, into `values`; returns for each run whether a code is not 0."""
-    at, runs = sized(scales, np.uint32)
-    some = np.empty(runs, np.bool_)
-    given = *sized(data), byref(how), at, address(some), runs
-    _checked(_core.fewbits_steps_decode(*given, *sized(values, np.uint32)))
+    some = np.empty(scales.size, np.bool_)
+    given = *sized(data), byref(how), *_runs(scales, how, some)
+    _checked(_core.fewbits_steps_decode(*given, *_values(values, how)))
     return some
+
+
+def _values(values: Bits, how: Steps) -> tuple[int, int]:
+    return sized(values, BY_CODE[how.dtype].bits)
+
+
+def _runs(scales: Bits, how: Steps, found: npt.NDArray[Any]) -> tuple[int, int, int]:
+    """The scales of runs, what is found of each, and their number."""
+    at, runs = sized(scales, np.uint64 if how.dtype == FLOAT64.code else np.uint32)
+    return at, address(found), runs
 
 
 def first_in_cap(

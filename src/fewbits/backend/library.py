@@ -29,6 +29,7 @@ import numpy.typing as npt
 from fewbits.coding.rans import UNFILLED
 from fewbits.errors import DecodeError
 from fewbits.reference.dithering import BAD_SCALE, LEVEL_WITHOUT_SCALE
+from fewbits.reference.grid_scales import BAD_STEP, CODES_WITHOUT_SCALE, ONLY_ZEROS
 
 ABI = 9
 
@@ -38,7 +39,7 @@ AnyArray = npt.NDArray[Any]
 OK, BAD_PADDING, BAD_CODE, BAD_SIGN = 0, 3, 4, 5
 CODED_LENGTHS, CODED_KIND, CODED_SHORT, CODED_LONG = 6, 7, 8, 9
 CODED_TABLE, CODED_STATE, CODED_ESCAPE, CODED_ZERO = 10, 11, 12, 13
-BAD_PLACES, BAD_LEVEL, _BAD_SCALE = 14, 15, 16
+BAD_PLACES, BAD_LEVEL, _BAD_SCALE, _BAD_STEP, _NO_STEP, _ONLY_ZEROS = range(14, 20)
 _REFUSED = {
     BAD_PADDING: "unused bits at the end of a section are not zero",
     BAD_CODE: "a code is not below its bound",
@@ -54,6 +55,9 @@ _REFUSED = {
     BAD_PLACES: "a section of places is not one that an encoder writes",
     BAD_LEVEL: LEVEL_WITHOUT_SCALE,
     _BAD_SCALE: BAD_SCALE,
+    _BAD_STEP: BAD_STEP,
+    _NO_STEP: CODES_WITHOUT_SCALE,
+    _ONLY_ZEROS: ONLY_ZEROS,
 }
 
 _SIZED = (c_void_p, c_size_t)  # an address and a size

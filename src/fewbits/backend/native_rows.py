@@ -73,6 +73,7 @@ class NativeRow(NamedTuple):
     sizes: tuple[int, int, int]
     levels: int = 0
     block: int = 0
+    factors: tuple[float, float] = (0.0, 0.0)
 
 
 def run_row(direction: str, row: NativeRow) -> tuple[int, ...]:
@@ -80,14 +81,18 @@ def run_row(direction: str, row: NativeRow) -> tuple[int, ...]:
     room, failed = _ROOM(), c_size_t()
     _ROW.pack_into(
         room, 0, row.kind, row.dtype, row.option, 0, 0, 0, row.levels, row.values, row.elements,
-        row.first, row.key, row.kept, row.block, 0.0, 0.0, *row.sections, *row.sizes, 0, 0,
+        row.first, row.key, row.kept, row.block, *row.factors, *row.sections, *row.sizes, 0, 0,
     )  # fmt: skip
     _checked(_FUNCTIONS[direction](room, 1, byref(failed)))
     return _RESULTS.unpack_from(room, _AT_RESULTS)
 
 
 def run_whole(
-    direction: RowDirection, row: Row, numbers: tuple[int, int, int], kept: int = 0
+    direction: RowDirection,
+    row: Row,
+    numbers: tuple[int, int, int],
+    kept: int = 0,
+    factors: tuple[float, float] = (0.0, 0.0),
 ) -> Written:
     """A row as a table has it; `numbers` are its option, levels and block."""
     addresses, sizes = [0, 0, 0], [0, 0, 0]
@@ -99,7 +104,7 @@ def run_whole(
         NativeRow(
             row.kernel.kind, row.format.code, option, row.values.address, row.count(direction), 0,
             row.key, kept, (addresses[0], addresses[1], addresses[2]),
-            (sizes[0], sizes[1], sizes[2]), levels, block,
+            (sizes[0], sizes[1], sizes[2]), levels, block, factors,
         ),
     )  # fmt: skip
     return Written(Tally(saturated, nonfinite), tuple(written[: len(row.sections)]))

@@ -13,8 +13,9 @@ import numpy.typing as npt
 from fewbits.backend import native_rows
 from fewbits.backend.buffers import CPU, Buffer
 from fewbits.backend.kernel import Kernel, Kind, Row, RowDirection, total_itemsize
-from fewbits.backend.kinds import dithering, sign
+from fewbits.backend.kinds import dithering, grid, sign
 from fewbits.reference.formats import Format
+from fewbits.reference.grid_scales import SUBTRACTIVE
 from fewbits.reference.tally import Tally
 from fewbits.rng import KEY_BYTES, Rng, token
 
@@ -37,6 +38,14 @@ def native_kept(kernel: Kernel, count: int) -> int | None:
     kept = int(first.numbers[0])
     # Whole vectors and complements of sets have no native row.
     return kept if kept <= native_rows.MAX_KEPT and 0 < 2 * kept <= count else None
+
+
+def _numbers(kernel: Kernel) -> tuple[int, int, int] | None:
+    """Option, levels and block of a native row that has several numbers."""
+    if kernel.before:
+        return None
+    found = {Kind.DITHERING: dithering, Kind.GRID: grid, Kind.SIGN: sign}.get(kernel.kind)
+    return None if found is None else found.native_numbers(kernel)
 
 
 def _part(memory: Buffer | None, address: int, size: int) -> Buffer:
@@ -68,6 +77,7 @@ class Table:
         self.escaped = np.zeros(rows, np.uint64)
         self.native, self.all_native = np.ones(rows, np.bool_), True
         self._kept = np.zeros(rows, np.bool_)
+        self._forks: list[bytes | None] = [None] * rows  # names of streams of native rows
         wide = columns > _NARROW
         self._sections = np.zeros((rows, columns), np.uint64) if wide else self.rows["sections"]
         self._sizes = np.zeros((rows, columns), np.uint64) if wide else self.rows["sizes"]
@@ -85,10 +95,16 @@ class Table:
         row, kept = self.rows[number], native_kept(kernel, count)
         row["kind"], row["option"], row["kept"] = kernel.kind, kernel.option, kept or 0
         row["dtype"], row["count"] = format.code, count
-        numbers = sign.native_numbers(kernel) or dithering.native_numbers(kernel)
+        numbers = _numbers(kernel)
         if numbers is not None:
             kept = 0
             row["option"], row["levels"], row["block"] = numbers
+        if kernel.kind is Kind.GRID:
+            row["factors"] = kernel.numbers.nu, kernel.numbers.shrink
+            if kernel.numbers.rounding == SUBTRACTIVE and not kernel.before:
+                self._forks[number] = grid.FORK
+        elif kept:
+            self._forks[number] = _AFTER_STAGE
         self.kernels[number], self.formats[number], self.parts[number] = kernel, format, sections
         self.native[number] = kept is not None
         self.all_native &= kept is not None
@@ -122,7 +138,7 @@ class Table:
         self._sections[to], self._sizes[to] = source._sections, source._sizes
         for own, number in enumerate(numbers):
             self.kernels[number], self.formats[number] = source.kernels[own], source.formats[own]
-            self.parts[number] = source.parts[own]
+            self.parts[number], self._forks[number] = source.parts[own], source._forks[own]
 
     @property
     def device(self) -> str:
@@ -143,11 +159,11 @@ class Table:
         """Name the random streams of rows."""
         if not keys:
             return
-        if self._kept[rows].any():
-            kept = self._kept[rows].tolist()
+        forks = self._forks[rows]
+        if any(forks):
             keys = [
-                Rng(key).child_key(_AFTER_STAGE) if stage else key
-                for key, stage in zip(keys, kept, strict=True)
+                key if fork is None else Rng(key).child_key(fork)
+                for key, fork in zip(keys, forks, strict=True)
             ]
         self.rows["key"][rows] = np.frombuffer(b"".join(keys), "V16")
 

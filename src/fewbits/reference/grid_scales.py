@@ -16,6 +16,9 @@ from fewbits.rng import Rng
 
 STOCHASTIC, NEAREST, SUBTRACTIVE = 0, 1, 2  # roundings
 NORM, LEAST_SQUARES, MATCHED = 0, 1, 2  # what is sent as a scale
+BAD_STEP = "a scale is negative or infinite, or another NaN than the quiet one"
+CODES_WITHOUT_SCALE = "a block without a scale has codes that are not zero"
+ONLY_ZEROS = "a block has a scale and only zeros"
 
 
 class Grid(NamedTuple):
@@ -122,12 +125,12 @@ def checked(
     """Refuse scales that encoding cannot have sent; which of them are NaN."""
     nan = scales == scale.quiet_nan
     if (~nan & (scales >= scale.infinity)).any():
-        raise DecodeError("a scale is negative or infinite, or another NaN than the quiet one")
+        raise DecodeError(BAD_STEP)
     bare = nan | (scales == 0)
     if (some & bare).any():
-        raise DecodeError("a block without a scale has codes that are not zero")
+        raise DecodeError(CODES_WITHOUT_SCALE)
     if how.rounding != SUBTRACTIVE and (~some & ~bare).any():
-        raise DecodeError("a block has a scale and only zeros")
+        raise DecodeError(ONLY_ZEROS)
     return np.asarray(nan, np.bool_)
 
 

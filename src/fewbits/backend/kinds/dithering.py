@@ -93,6 +93,21 @@ def norm(bits: Bits, format: Format, p: float, threads: int = 1) -> Bits:
     """The norm of a vector, as in `dithering.scales`, for a norm in `NORMS`."""
     if not bits.size:
         return np.empty(0, format.bits)
+    together, largest, shift = vector_sum(bits, format, p, threads)
+    scale = np.array([largest], format.bits)
+    if p == math.inf or not largest:
+        return scale
+    root = math.sqrt(together) if p == 2 else together
+    with np.errstate(over="ignore"):
+        whole = np.minimum(np.ldexp(np.array([root]), shift), np.finfo(np.float64).max)
+    return np.maximum(scale, casts.cast(whole.view(np.uint64), FLOAT64, format)[0])
+
+
+def vector_sum(bits: Bits, format: Format, p: float, threads: int) -> tuple[float, int, int]:
+    """A norm's sum over a vector that is not empty, its largest magnitude's bits, and a shift.
+
+    Sums of float64 are of values divided by two to the shift.
+    """
 
     def terms(shift: int, name: int) -> tuple[float, int]:
         found = parallel.run(
@@ -106,18 +121,12 @@ def norm(bits: Bits, format: Format, p: float, threads: int = 1) -> Bits:
                 together += term
         return together, max(int(largest.max()) for _, largest in found)
 
-    apart = format == FLOAT64 and p != math.inf  # scaled by the largest magnitude, found first
+    apart = format == FLOAT64 and p != math.inf  # divided by the largest magnitude, found first
     together, largest = terms(0, NORMS[math.inf if apart else p])
-    scale, shift = np.array([largest], format.bits), 0
-    if p == math.inf or not largest:
-        return scale
-    if apart:
-        shift = math.frexp(float(scale.view(np.float64)[0]))[1]
-        together, _ = terms(shift, NORMS[p])
-    root = math.sqrt(together) if p == 2 else together
-    with np.errstate(over="ignore"):
-        whole = np.minimum(np.ldexp(np.array([root]), shift), np.finfo(np.float64).max)
-    return np.maximum(scale, casts.cast(whole.view(np.uint64), FLOAT64, format)[0])
+    if not apart or not largest:
+        return together, largest, 0
+    shift = math.frexp(float(np.array([largest], np.uint64).view(np.float64)[0]))[1]
+    return terms(shift, NORMS[p])[0], largest, shift
 
 
 def _encode_slices(row: Row, how: Levels, slices: list[slice], scales: int, option: int) -> Written:

@@ -1,121 +1,236 @@
-"""Rows that round to multiples of a step.
+"""Rows that round to multiples of a step: the native core's own.
 
-float32 vectors are rounded natively, fused with the entropy coder, where blocks are made of whole
-coder blocks or divide them. Vectors with values that are not finite are left to the reference.
+A large row alone is cut into slices, where its blocks allow that. The paper's stream of bits is the
+reference's.
 """
 
-from typing import NamedTuple
+import math
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from fewbits.backend import coders, functions, library, parallel
-from fewbits.backend.kernel import Row, Written
+from fewbits.backend import coders, functions, library, native_rows, parallel
+from fewbits.backend.kernel import Kernel, Kind, Row, RowDirection, Written
+from fewbits.backend.kinds.dithering import vector_sum
 from fewbits.backend.kinds.plain import cast, joined
-from fewbits.backend.library import Bytes
+from fewbits.backend.kinds.stages import add_to
+from fewbits.backend.native_rows import NativeRow, run_whole
 from fewbits.backend.streams import FastRng
 from fewbits.coding import rans
 from fewbits.coding.rans import CODER_BLOCK
+from fewbits.errors import DecodeError
 from fewbits.reference import grid, grid_scales
 from fewbits.reference.blocks import Blocks
 from fewbits.reference.casts import to_float64
-from fewbits.reference.formats import FLOAT32, FLOAT64, Bits, Format
+from fewbits.reference.formats import FLOAT64, Bits, Format
 from fewbits.reference.grid import Numbers, Tools
 from fewbits.reference.grid_scales import (
     LEAST_SQUARES,
-    MATCHED,
     NEAREST,
+    NORM,
     STOCHASTIC,
     SUBTRACTIVE,
     Grid,
 )
-from fewbits.reference.tally import Tally
-from fewbits.rng import Rng
+from fewbits.reference.tally import Tally, total
+from fewbits.rng import Rng, token
 
-_SQUARES = 2  # the norm whose terms are squares
-
-
-class CodedGrid(NamedTuple):
-    """What encoding met: sums for each block, values that are not finite, bytes."""
-
-    products: Numbers
-    squares: Numbers
-    nonfinite: int
-    size: int
+FORK = token("dither")  # names the stream of a dither that is sent
+_Numbers = tuple[int, int, int]
 
 
-def encode(row: Row) -> Written:
-    """Scales, codes and, if the decoder draws the dither again, its key."""
+def native_numbers(kernel: Kernel) -> _Numbers | None:
+    """Option, levels and block of a native row; None if native tables lack such a row."""
+    if kernel.kind is not Kind.GRID or kernel.before or kernel.numbers.enumerated:
+        return None
+    how: Grid = kernel.numbers
+    return how.rounding + 4 * how.scale, how.bound - 1, how.block
+
+
+def run(direction: RowDirection, row: Row) -> Written:
+    """Encode, decode or accumulate one row."""
     how: Grid = row.kernel.numbers
-    format = row.format
-    bits, rng = row.values.array(format.bits), Rng(row.key)
-    if how.rounding == SUBTRACTIVE:
-        rng = rng.fork("dither")
-    sections = [section.array() for section in row.sections]
-    if not how.enumerated and suits(format, Blocks.of(bits.size, how.block)):
-        written = _encode_natively(bits, how, rng, sections, row.threads)
-        if written is not None:
-            return written
-    own = FastRng(rng.key)
-    scales, codes, tally = grid_scales.quantised(bits, format, how, own, tools(row.threads))
     if how.enumerated:
-        scale, block = grid_scales.scale_format(format), _widest(how, bits.size)
-        return Written(tally, (coders.write_enumerated(scales, codes, block, scale, sections[0]),))
-    sizes = (
-        coders.write_floats(scales, sections[0]),
-        coders.write_coded(codes, how.bound, sections[1]),
-        *(coders.write_key(rng.key, key) for key in sections[2:]),
-    )
-    return Written(tally, sizes)
+        return _enumerated(direction, row, how)
+    if direction == "encode" and how.rounding == SUBTRACTIVE:
+        row = row._replace(key=Rng(row.key).child_key(FORK))
+    count, written = row.count(direction), None
+    unit = math.lcm(how.block or CODER_BLOCK, CODER_BLOCK)
+    slices = parallel.slices(count, row.threads, unit)
+    if len(slices) > 1:
+        if how.block and how.block < count:
+            written = _run_slices(direction, row, how, slices)
+        elif direction == "encode":
+            written = _encode_together(row, how)
+        elif direction == "decode":
+            written = _decode_together(row, how)
+    if written is not None:
+        return written
+    return run_whole(direction, row, _numbers(how), factors=(how.nu, how.shrink))
 
 
-def decode(row: Row) -> Tally:
-    """Multiples of the scales."""
-    how: Grid = row.kernel.numbers
-    format = row.format
-    out, scale = row.values.array(format.bits), grid_scales.scale_format(format)
-    blocks = Blocks.of(out.size, how.block)
-    sections = [section.array() for section in row.sections]
-    if how.enumerated:
-        block = _widest(how, out.size)
-        scales, codes = coders.read_enumerated(sections[0], out.size, block, scale, how.bound)
-        some = grid_scales.nonzero_blocks(codes, blocks)
-        grid.dequantise(codes, to_float64(scales, scale), blocks, format, out, None, tools(1))
-    else:
-        scales = coders.read_floats(sections[0], scale)
-        dither = FastRng(sections[2].tobytes()) if how.rounding == SUBTRACTIVE else None
-        if suits(format, blocks):
-            some = native_decode(sections[1], blocks, scales, out, how, dither, row.threads)
+def _numbers(how: Grid) -> _Numbers:
+    return how.rounding + 4 * how.scale, how.bound - 1, how.block
+
+
+# ---- slices of whole blocks ----
+
+
+def _run_slices(
+    direction: RowDirection, row: Row, how: Grid, slices: list[slice]
+) -> Written | None:
+    """Every slice is a row; None if one is refused: then the whole is, for the same reason."""
+    scales, codes, *keys = row.sections
+    encodes, count = direction == "encode", row.count(direction)
+    starts = [] if encodes else coders.block_starts(codes.array(), -(-count // CODER_BLOCK))
+    item = grid_scales.scale_format(row.format).itemsize
+
+    def work(number: int) -> tuple[Tally, int, int]:
+        part = slices[number]
+        first, last = part.start // how.block * item, -(-part.stop // how.block) * item
+        if encodes:
+            start, stop = (rans.largest_size(at, how.bound, True) for at in (part.start, part.stop))
         else:
-            some = _decode_parts(row, how, blocks, to_float64(scales, scale), dither)
-    nan = grid_scales.checked(scales, some, how, scale)
-    return Tally(nonfinite=int(blocks.sizes[nan].sum()) if nan.any() else 0)
+            start, stop = (starts[-(-at // CODER_BLOCK)] for at in (part.start, part.stop))
+        option, levels, block = _numbers(how)
+        own = NativeRow(
+            Kind.GRID, row.format.code, option,
+            row.values.address + part.start * row.itemsize(direction), part.stop - part.start,
+            part.start, row.key, 0,
+            (scales.address + first, codes.address + start, keys[0].address if keys else 0),
+            (last - first, stop - start, keys[0].size if keys else 0),
+            levels, block, (how.nu, how.shrink),
+        )  # fmt: skip
+        _, size, _, saturated, nonfinite = native_rows.run_row(direction, own)
+        return Tally(saturated, nonfinite), start, size
+
+    try:
+        written = parallel.each(work, len(slices))
+    except DecodeError:
+        return None
+    size = codes.size
+    if encodes:
+        size = joined(codes.array(), [(start, own) for _, start, own in written])
+    sizes = scales.size, size, *(key.size for key in keys)
+    return Written(total([tally for tally, _, _ in written]), sizes)
 
 
-def _decode_parts(
-    row: Row, how: Grid, blocks: Blocks, scales: Numbers, dither: Rng | None
-) -> npt.NDArray[np.bool_]:
-    """`native_decode` of any vector by the reference, one block of the coder after another."""
-    out, section = row.values.array(row.format.bits), row.sections[1].array()
-    starts = coders.block_starts(section, -(-out.size // CODER_BLOCK))
-    some = np.zeros(blocks.number, np.bool_)
-    workers = min(parallel.shares(out.size, row.threads), max(len(starts) - 1, 1))
-
-    def work(worker: int) -> None:
-        for number in range(worker, len(starts) - 1, workers):
-            first = number * CODER_BLOCK
-            own = out[first : first + CODER_BLOCK]
-            data = section[starts[number] : starts[number + 1]]
-            codes = coders.read_coded(data, how.bound, own.size)
-            grid_scales.mark_nonzero(some, codes, blocks, first)
-            grid.dequantise(codes, scales, blocks, row.format, own, dither, tools(1), first)
-
-    parallel.each(work, workers)
-    return some
+# ---- slices of values that share one step ----
 
 
-def _widest(how: Grid, count: int) -> int:
-    return max(min(how.block or count, count), 1)
+def _encode_together(row: Row, how: Grid) -> Written | None:
+    """None for rare vectors, which one thread settles.
+
+    Those have a value that is not finite or may be cut, or codes that are all zero where the
+    largest value must be sent.
+    """
+    format = row.format
+    bits, blocks = row.values.array(format.bits), Blocks.of(row.elements, 0)
+    squares, largest, shift = vector_sum(bits, format, 2.0, row.threads)
+    scanned = grid.Scanned(np.array([shift], np.int32), np.array([squares]), 0)
+    sent = grid_scales.step_bits(how, scanned, blocks, format)
+    scale = grid_scales.scale_format(format)
+    step = to_float64(sent, scale)
+    peak = float(to_float64(np.array([largest], format.bits), format)[0])
+    if how.rounding == NEAREST and np.rint(peak / step[0] if step[0] else 0.0) == 0:
+        return None
+    if not np.ldexp(scanned.norms[0], shift) <= how.high:
+        return None
+    found = encode_slices(bits, format, sent, how, shift, row)
+    products, squared = (_in_order(found.sums[:, column]) for column in (0, 1))
+    if found.nonfinite:
+        return None
+    if how.scale != NORM:
+        best = products / squared if how.scale == LEAST_SQUARES else squares / products
+        grid_scales.fit(sent, step, np.ldexp(np.array([best]), shift), scale)
+    if how.rounding == STOCHASTIC and not squared:
+        sent[:] = 0
+    scales, _, *keys = (section.array() for section in row.sections)
+    written = (coders.write_key(row.key, key) for key in keys)
+    return Written(Tally(), (coders.write_floats(sent, scales), found.size, *written))
+
+
+def _in_order(terms: Numbers) -> float:
+    together = 0.0
+    for term in terms.tolist():  # as one thread would
+        together += term
+    return together
+
+
+def encode_slices(
+    bits: Bits, format: Format, step: Bits, how: Grid, shift: int, row: Row
+) -> functions.CodedSteps:
+    """Codes of a vector with one step, entropy coded into the row's section."""
+    section = row.sections[1].array()
+
+    def work(piece: slice) -> tuple[functions.CodedSteps, int]:
+        start, end = (rans.largest_size(at, how.bound, True) for at in (piece.start, piece.stop))
+        task = _task(how, format, how.rounding, row.key, piece.start, shift)
+        each = np.repeat(step, -(-(piece.stop - piece.start) // CODER_BLOCK))
+        return functions.steps_encode(bits[piece], task, each, section[start:end]), start
+
+    found = parallel.run(work, bits.size, row.threads)
+    size = joined(section, [(start, own.size) for own, start in found])
+    sums = np.concatenate([own.sums for own, _ in found])
+    return functions.CodedSteps(sums, sum(own.nonfinite for own, _ in found), size)
+
+
+def _decode_together(row: Row, how: Grid) -> Written:
+    format, scale = row.format, grid_scales.scale_format(row.format)
+    sections = [section.array() for section in row.sections]
+    scales, out = coders.read_floats(sections[0], scale), row.values.array(format.bits)
+    dithered = how.rounding == SUBTRACTIVE
+    key = sections[2].tobytes() if dithered else row.key
+    starts = coders.block_starts(sections[1], -(-out.size // CODER_BLOCK))
+
+    def work(piece: slice) -> bool:
+        first, last = piece.start // CODER_BLOCK, -(-piece.stop // CODER_BLOCK)
+        rounding = SUBTRACTIVE if dithered else NEAREST
+        task = _task(how, format, rounding, key, piece.start)
+        part = sections[1][starts[first] : starts[last]]
+        each = np.repeat(scales, last - first)
+        return bool(functions.steps_decode(part, task, each, out[piece]).any())
+
+    some = any(parallel.run(work, out.size, row.threads))
+    nan = grid_scales.checked(scales, np.array([some]), how, scale)
+    return _read(row, Tally(nonfinite=out.size if nan.any() else 0))
+
+
+def _task(
+    how: Grid, format: Format, rounding: int, key: bytes, first: int, shift: int = 0
+) -> functions.Steps:
+    fit, words = how.scale != NORM, library.key_words(key)
+    return functions.Steps(
+        how.bound, rounding, fit, CODER_BLOCK, first, words, format.code, shift
+    )
+
+
+def _read(row: Row, tally: Tally) -> Written:
+    return Written(tally, tuple(section.size for section in row.sections))
+
+
+# ---- the paper's stream ----
+
+
+def _enumerated(direction: RowDirection, row: Row, how: Grid) -> Written:
+    format, scale = row.format, grid_scales.scale_format(row.format)
+    section, count = row.sections[0].array(), row.count(direction)
+    block, blocks = max(min(how.block or count, count), 1), Blocks.of(count, how.block)
+    if direction == "encode":
+        bits = row.values.array(format.bits)
+        scales, codes, tally = grid_scales.quantised(
+            bits, format, how, FastRng(row.key), tools(row.threads)
+        )
+        size = coders.write_enumerated(scales, codes, block, scale, section)
+        return Written(tally, (size,))
+    scales, codes = coders.read_enumerated(section, count, block, scale, how.bound)
+    out: Any = row.values.array(format.bits) if direction == "decode" else None
+    values = np.empty(count, format.bits) if out is None else out
+    grid.dequantise(codes, to_float64(scales, scale), blocks, format, values, None, tools(1))
+    nan = grid_scales.checked(scales, grid_scales.nonzero_blocks(codes, blocks), how, scale)
+    if out is None:
+        add_to(row.values.array(np.float64 if format == FLOAT64 else np.float32), values, format)
+    return _read(row, Tally(nonfinite=int(blocks.sizes[nan].sum()) if nan.any() else 0))
 
 
 def tools(threads: int) -> Tools:
@@ -125,127 +240,3 @@ def tools(threads: int) -> Tools:
 
 def _narrowed(numbers: Numbers, format: Format, out: Bits) -> None:
     cast(numbers.view(np.uint64), FLOAT64, format, out)
-
-
-def _encode_natively(
-    bits: Bits, how: Grid, rng: Rng, sections: list[Bytes], threads: int
-) -> Written | None:
-    """The same bytes by the native core; None for the rare vectors that it does not settle.
-
-    Those have a value that is not finite, or a block of codes that are all zero where the largest
-    value must be sent.
-    """
-    blocks = Blocks.of(bits.size, how.block)
-    squares = squared_norms(bits, blocks, threads)
-    scanned = grid.Scanned(np.zeros(blocks.number, np.int32), squares, 0)
-    sent = grid_scales.step_bits(how, scanned, blocks, FLOAT32)
-    step = to_float64(sent, FLOAT32)
-    found = native_encode(bits, blocks, sent, how, rng, sections[1], threads)
-    bare = (step > 0) & (found.squares == 0)
-    if found.nonfinite or (how.rounding == NEAREST and bare.any()):
-        return None
-    with np.errstate(invalid="ignore", divide="ignore"):
-        if how.scale == LEAST_SQUARES:
-            grid_scales.fit(sent, step, found.products / found.squares, FLOAT32)
-        elif how.scale == MATCHED:
-            grid_scales.fit(sent, step, squares / found.products, FLOAT32)
-    if how.rounding == STOCHASTIC:
-        sent[bare] = 0
-    keys = (coders.write_key(rng.key, key) for key in sections[2:])
-    sizes = coders.write_floats(sent, sections[0]), found.size, *keys
-    return Written(Tally(grid_scales.saturated(bits, FLOAT32, how, scanned)), sizes)
-
-
-def suits(format: Format, blocks: Blocks) -> bool:
-    """Whether native code can round and code such a vector."""
-    size = blocks.size
-    whole = blocks.number <= 1 or size % CODER_BLOCK == 0 or (size >= 8 and CODER_BLOCK % size == 0)
-    return format == FLOAT32 and blocks.count > 0 and whole
-
-
-def squared_norms(bits: Bits, blocks: Blocks, threads: int = 1) -> Numbers:
-    """Sums of squares, values that are not finite counted as 0."""
-    values = bits.view(np.uint32)
-    terms = parallel.run(
-        lambda piece: functions.norm_terms(values[piece], FLOAT32, _run(blocks), _SQUARES)[0],
-        blocks.count,
-        threads,
-    )
-    return _by_block(np.concatenate(terms), blocks)
-
-
-def native_encode(
-    bits: Bits, blocks: Blocks, scales: Bits, how: Grid, rng: Rng, section: Bytes, threads: int = 1
-) -> CodedGrid:
-    """Codes of the values, entropy coded into `section`.
-
-    If scales are not fitted, the products are 0 and the squares say whether a code is not 0.
-    """
-    values, each = bits.view(np.uint32), _by_run(scales.view(np.uint32), blocks)
-    run, fit = _run(blocks), how.scale != grid_scales.NORM
-
-    def work(piece: slice) -> tuple[Numbers, int, int, int]:
-        start, end = (rans.largest_size(at, how.bound, True) for at in (piece.start, piece.stop))
-        task = _task(how.bound, how.rounding, run, piece.start, rng.key, fit=fit)
-        own = each[piece.start // run : -(-piece.stop // run)]
-        sums, nonfinite, size = functions.steps_encode(values[piece], task, own, section[start:end])
-        return sums, nonfinite, start, size
-
-    written = parallel.run(work, blocks.count, threads)
-    size = joined(section, [(start, own) for _, _, start, own in written])
-    sums = np.concatenate([own for own, _, _, _ in written])
-    products, squares = (_by_block(sums[:, column], blocks) for column in (0, 1))
-    return CodedGrid(products, squares, sum(count for _, count, _, _ in written), size)
-
-
-def native_decode(
-    section: Bytes,
-    blocks: Blocks,
-    scales: Bits,
-    out: Bits,
-    how: Grid,
-    dither: Rng | None,
-    threads: int = 1,
-) -> npt.NDArray[np.bool_]:
-    """Values of the codes in `section`; returns for each block whether a code is not 0."""
-    values, each = out.view(np.uint32), _by_run(scales.view(np.uint32), blocks)
-    run = _run(blocks)
-    rounding, key = (NEAREST, bytes(16)) if dither is None else (SUBTRACTIVE, dither.key)
-    starts = coders.block_starts(section, -(-blocks.count // CODER_BLOCK))
-
-    def work(piece: slice) -> npt.NDArray[np.bool_]:
-        first, last = piece.start // CODER_BLOCK, -(-piece.stop // CODER_BLOCK)
-        task = _task(how.bound, rounding, run, piece.start, key)
-        own = each[piece.start // run : -(-piece.stop // run)]
-        part = section[starts[first] : starts[last]]
-        return functions.steps_decode(part, task, own, values[piece])
-
-    some = np.concatenate(parallel.run(work, blocks.count, threads))
-    return some if _run(blocks) == blocks.size else _by_block(some.astype(np.float64), blocks) > 0
-
-
-def _task(
-    bound: int, rounding: int, run: int, first: int, key: bytes, fit: bool = False
-) -> functions.Steps:
-    return functions.Steps(bound, rounding, fit, run, first, library.key_words(key))
-
-
-def _run(blocks: Blocks) -> int:
-    """Values that share a scale within a coder block."""
-    return blocks.size if blocks.number > 1 and blocks.size < CODER_BLOCK else CODER_BLOCK
-
-
-def _by_run(scales: npt.NDArray[np.uint32], blocks: Blocks) -> npt.NDArray[np.uint32]:
-    """The scale of each run."""
-    if _run(blocks) == blocks.size:
-        return scales
-    return scales[np.arange(0, blocks.count, _run(blocks)) // blocks.size]
-
-
-def _by_block(found: Numbers, blocks: Blocks) -> Numbers:
-    """The runs of each block added in order."""
-    if _run(blocks) == blocks.size:
-        return found
-    totals = np.zeros(blocks.number)
-    np.add.at(totals, np.arange(found.size) * _run(blocks) // blocks.size, found)
-    return totals
