@@ -263,6 +263,66 @@ void products(const StepRun<F> &run, size_t whole, const uint8_t *codes, const u
     }
 }
 
+// Eight float32 numbers to a 16-bit format; they are within its range.
+template <class F> __m128i to_words(__m256 y) {
+    if constexpr (std::is_same_v<F, Float16>) {
+        return _mm256_cvtps_ph(y, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    } else {
+        const Vector bits = _mm256_castps_si256(y);
+        const Vector even = _mm256_and_si256(_mm256_srli_epi32(bits, 16), all(1));
+        const Vector up = _mm256_add_epi32(bits, _mm256_add_epi32(even, all(0x7FFF)));
+        const Vector words = _mm256_srli_epi32(up, 16);
+        return _mm_packus_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+    }
+}
+
+// Whether products of all codes in a byte are within the format's range and float32's normal one.
+template <class F> bool moderate(float step) {
+    return std::is_same_v<F, Float16> ? step >= 0x1p-60f && step <= 250.0f
+                                      : step >= 0x1p-60f && step <= 0x1p100f;
+}
+
+// Values of a 16-bit format by products in float32, whose relative error is below 2^-22. If a
+// number a little smaller and one a little larger have the same neighbour, it is the product's too;
+// else eight values are found exactly.
+template <class F, bool Dithered>
+void quick_products(const StepRun<F> &run, size_t whole, const uint8_t *codes, const uint8_t *signs,
+                    Out<typename F::Bits> values) {
+    const __m256 scale = _mm256_set1_ps(run.step);
+    const __m256 less = _mm256_castsi256_ps(pinned(std::bit_cast<uint32_t>(1 - 0x1p-21f)));
+    const __m256 more = _mm256_castsi256_ps(pinned(std::bit_cast<uint32_t>(1 + 0x1p-21f)));
+    const __m256 share = _mm256_castsi256_ps(pinned(std::bit_cast<uint32_t>(0x1p-32f)));
+    const __m256 half = _mm256_castsi256_ps(pinned(std::bit_cast<uint32_t>(0.5f)));
+    const Vector flip = pinned(0x80000000u);
+    Words source(run.stream, run.stream.first);
+    for (size_t i = 0; i < whole; i += 8) {
+        const __m256 size = _mm256_cvtepi32_ps(eight_codes(codes + i));
+        __m256 code = _mm256_xor_ps(size, _mm256_castsi256_ps(eight_signs(signs[i / 8])));
+        if constexpr (Dithered) {
+            const __m256 word = _mm256_cvtepi32_ps(_mm256_xor_si256(source.next(), flip));
+            code = _mm256_sub_ps(code, _mm256_mul_ps(_mm256_add_ps(word, half), share));
+        }
+        const __m256 y = _mm256_mul_ps(code, scale);
+        const __m128i low = to_words<F>(_mm256_mul_ps(y, less));
+        const __m128i high = to_words<F>(_mm256_mul_ps(y, more));
+        _mm_storeu_si128(reinterpret_cast<__m128i *>(values.data() + i), low);
+        if (_mm_movemask_epi8(_mm_cmpeq_epi16(low, high)) != 0xFFFF) [[unlikely]] {
+            dequantise_exactly(run, i, i + 8, codes, signs, values);
+        }
+    }
+}
+
+template <class F, bool Dithered>
+void products_of(const StepRun<F> &run, size_t whole, const uint8_t *codes, const uint8_t *signs,
+                 Out<typename F::Bits> values) {
+    if constexpr (!std::is_same_v<F, Float32>) {
+        if (moderate<F>(run.step)) {
+            return quick_products<F, Dithered>(run, whole, codes, signs, values);
+        }
+    }
+    products<F, Dithered>(run, whole, codes, signs, values);
+}
+
 template <class F>
 void dequantise(const StepRun<F> &run, const uint8_t *codes, const uint8_t *signs,
                 Out<typename F::Bits> values) {
@@ -273,12 +333,12 @@ void dequantise(const StepRun<F> &run, const uint8_t *codes, const uint8_t *sign
             if constexpr (std::is_same_v<F, Float32>) {
                 multiply(run, whole, codes, signs, values);
             } else {
-                products<F, false>(run, whole, codes, signs, values);
+                products_of<F, false>(run, whole, codes, signs, values);
             }
             done = whole;
         }
     } else if (values.size() > 0 && !crosses_segment(run.stream.first, values.size())) {
-        products<F, true>(run, whole, codes, signs, values);
+        products_of<F, true>(run, whole, codes, signs, values);
         done = whole;
     }
     dequantise_exactly(run, done, values.size(), codes, signs, values);

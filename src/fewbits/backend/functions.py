@@ -13,7 +13,6 @@ from ctypes import (
     c_uint64,
     c_void_p,
 )
-
 from typing import Any, NamedTuple
 
 import numpy as np

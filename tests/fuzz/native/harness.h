@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -10,6 +11,7 @@
 #include <cstring>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "fewbits.h"
 
@@ -88,6 +90,31 @@ inline Format format_of(int dtype) {
     return formats[dtype - FEWBITS_FLOAT32];
 }
 
+// The exact value of finite bits.
+inline double number_of(uint64_t bits, const Format &format) {
+    const uint64_t magnitude = bits & ~format.sign();
+    const int code = static_cast<int>(magnitude >> format.mantissa);
+    const uint64_t fraction = magnitude & ((uint64_t{1} << format.mantissa) - 1);
+    const uint64_t whole = code == 0 ? fraction : fraction | uint64_t{1} << format.mantissa;
+    const int bias = static_cast<int>(format.top() >> 1);
+    const double value =
+        std::ldexp(static_cast<double>(whole), std::max(code, 1) - bias - format.mantissa);
+    return bits != magnitude ? -value : value;
+}
+
+// The bits of the nearest value, ties to even; the largest one for what is beyond it.
+inline uint64_t nearest(double value, const Format &format) {
+    const double magnitude = std::abs(value);
+    int exponent = 0;
+    std::frexp(magnitude, &exponent);
+    const int bias = static_cast<int>(format.top() >> 1);
+    exponent = std::max(exponent - 1, 1 - bias);
+    const double steps = std::nearbyint(std::ldexp(magnitude, format.mantissa - exponent));
+    const uint64_t base = static_cast<uint64_t>(exponent + bias - 1) << format.mantissa;
+    const uint64_t bits = steps == 0 ? 0 : base + static_cast<uint64_t>(steps);
+    return std::min(bits, format.infinity() - 1) | (std::signbit(value) ? format.sign() : 0);
+}
+
 inline uint64_t element(const uint8_t *values, size_t index, size_t item) {
     uint64_t bits = 0;
     std::memcpy(&bits, values + index * item, item);
@@ -135,6 +162,50 @@ inline int run(int (*function)(fewbits_unit *, size_t, size_t *), fewbits_unit &
     const int status = function(&unit, 1, &failed);
     REQUIRE(failed == (status == FEWBITS_OK ? SIZE_MAX : 0));
     return status;
+}
+
+// What the coder alone says of a section of signed codes.
+struct SignedCodes {
+    int status;
+    std::vector<uint16_t> sizes;
+    std::vector<uint8_t> signs;
+
+    SignedCodes(size_t count, uint32_t bound, ConstBytes data)
+        : sizes(count), signs(packed_size(count, 1) + 1) {
+        status = fewbits_coded_decode(data.data(), data.size(), bound, sizes.data(), signs.data(),
+                                      count);
+    }
+    bool negative(size_t i) const { return field(signs, i, 1) != 0; }
+};
+
+// The rest of an input as a section; `one`: as a block of the right length.
+inline std::vector<uint8_t> section_from(ConstBytes rest, bool one) {
+    std::vector<uint8_t> section(rest.begin(), rest.end());
+    if (one) {
+        const auto length = static_cast<uint8_t>(std::min<size_t>(rest.size(), 255));
+        section.resize(length);
+        section.insert(section.begin(), {length, 0, 0});
+    }
+    return section;
+}
+
+// Values of few kinds, as an input tells, of any size or (`near`) of sizes alike.
+inline std::vector<uint8_t> values_from(ConstBytes rest, size_t count, const Format &format) {
+    std::vector<uint8_t> bytes(count * format.item());
+    uint64_t mix = 1;
+    for (size_t i = 0; i < count; ++i) {
+        const uint8_t kind = rest.empty() ? uint8_t{10} : rest[i % rest.size()];
+        mix = (mix + kind) * 6364136223846793005u + 1442695040888963407u;
+        const uint64_t rare[] = {0, 1, format.infinity() - 1, format.infinity(),
+                                 format.quiet_nan()};
+        const uint64_t any = 1 + mix % (format.infinity() - 1);
+        const uint64_t middle = (format.top() >> 1) - 3;
+        const uint64_t near = (middle << format.mantissa) + any % (uint64_t{6} << format.mantissa);
+        const uint64_t bits = kind < 5 ? rare[kind] : kind < 10 ? any : near;
+        const uint64_t whole = bits | (mix >> 63) * format.sign();
+        std::memcpy(bytes.data() + i * format.item(), &whole, format.item());
+    }
+    return bytes;
 }
 
 inline bool equal(const fewbits_tally &a, const fewbits_tally &b) {

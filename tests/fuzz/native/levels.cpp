@@ -1,5 +1,6 @@
-// Dithering with coded levels: both tables write the same bytes, which hold the codes of the packed
-// form, and read any bytes as the packed form reads what the coder alone makes of them.
+// Dithering with coded levels, in every format: both tables write the same bytes, which hold the
+// codes of the packed form, and read any bytes as the packed form reads what the coder alone makes
+// of them.
 #include <bit>
 #include <cmath>
 #include <vector>
@@ -11,6 +12,8 @@ using namespace fuzz;
 namespace {
 
 struct Case {
+    int dtype;
+    bool powers; // scales are sent as powers of two
     uint32_t levels;
     bool natural;
     uint64_t block;
@@ -21,13 +24,19 @@ struct Case {
     size_t own(size_t i) const { return block != 0 ? i / block : 0; } // the number of its scale
     size_t scales() const { return count == 0 ? 0 : own(count - 1) + 1; }
     int width() const { return static_cast<int>(std::bit_width(2 * levels + 1)); }
+    size_t item() const { return format_of(dtype).item(); }
+    size_t total() const { return dtype == FEWBITS_FLOAT64 ? 8 : 4; }
+    size_t scale_bytes() const {
+        return powers ? packed_size(scales(), format_of(dtype).exponent) : item() * scales();
+    }
 
     fewbits_unit unit(bool coded, void *values, const Buffer &first, const Buffer &second) const {
         fewbits_unit unit{};
         unit.kind = FEWBITS_DITHERING;
-        unit.dtype = FEWBITS_FLOAT32;
+        unit.dtype = static_cast<uint8_t>(dtype);
         unit.option = static_cast<uint8_t>(norm + (natural ? FEWBITS_POWERS : 0) +
-                                           (coded ? FEWBITS_LEVELS_CODED : 0));
+                                           (coded ? FEWBITS_LEVELS_CODED : 0) +
+                                           (powers ? FEWBITS_SCALES_POWERS : 0));
         unit.levels = static_cast<uint16_t>(levels);
         unit.block = block;
         unit.values = values;
@@ -42,22 +51,9 @@ struct Case {
     }
 };
 
-struct Codes {
-    int status;
-    std::vector<uint16_t> sizes;
-    std::vector<uint8_t> signs;
+using Codes = SignedCodes;
 
-    bool negative(size_t i) const { return field(signs, i, 1) != 0; }
-};
-
-// What the coder alone says of a section.
-Codes read_codes(const Case &c, ConstBytes data) {
-    Codes codes = {0, std::vector<uint16_t>(c.count),
-                   std::vector<uint8_t>(packed_size(c.count, 1) + 1)};
-    codes.status = fewbits_coded_decode(data.data(), data.size(), c.levels + 2, codes.sizes.data(),
-                                        codes.signs.data(), c.count);
-    return codes;
-}
+Codes read_codes(const Case &c, ConstBytes data) { return {c.count, c.levels + 2, data}; }
 
 // The code that stands for the same level and sign in the packed form.
 uint16_t packed_code(const Case &c, const Codes &codes, size_t i) {
@@ -95,7 +91,8 @@ void check_decoded(const Case &c, ConstBytes scales, ConstBytes data) {
     for (const bool add : {false, true}) {
         with_each_table([&](int) {
             const Buffer first(scales, c.offset), second(data, c.offset + 1), other(packed, 0);
-            const Buffer values(4 * c.count, c.offset), wanted(4 * c.count, 0);
+            const size_t bytes = c.count * (add ? c.total() : c.item());
+            const Buffer values(bytes, c.offset), wanted(bytes, 0);
             std::fill_n(values.data(), values.size(), uint8_t{0x3F});
             std::fill_n(wanted.data(), wanted.size(), uint8_t{0x3F});
             const auto function = add ? fewbits_accumulate : fewbits_decode;
@@ -103,11 +100,13 @@ void check_decoded(const Case &c, ConstBytes scales, ConstBytes data) {
             fewbits_unit plain = c.unit(false, wanted.data(), first, other);
             const int status = run(function, unit);
             if (!readable) {
-                REQUIRE(status == codes.status || status == FEWBITS_BAD_SCALE);
+                REQUIRE(status == codes.status || status == FEWBITS_BAD_SCALE ||
+                        status == FEWBITS_BAD_PADDING || status == FEWBITS_BAD_CODE);
                 return;
             }
             const int expected = run(function, plain);
-            const bool bad_sign = expected != FEWBITS_BAD_SCALE && has_signed_nan(c, codes);
+            const bool bad_sign = (expected == FEWBITS_OK || expected == FEWBITS_BAD_LEVEL) &&
+                                  has_signed_nan(c, codes);
             REQUIRE(status == (bad_sign ? FEWBITS_BAD_SIGN : expected));
             if (status == FEWBITS_OK) {
                 REQUIRE(equal(unit.tally, plain.tally));
@@ -117,11 +116,10 @@ void check_decoded(const Case &c, ConstBytes scales, ConstBytes data) {
     }
 }
 
-void check_encoded(const Case &c, const std::vector<float> &numbers) {
+void check_encoded(const Case &c, ConstBytes bytes) {
     std::vector<uint8_t> sections[2], scales[2], packed;
-    const ConstBytes bytes = {reinterpret_cast<const uint8_t *>(numbers.data()), 4 * c.count};
     with_each_table([&](int table) {
-        const Buffer values(bytes, c.offset), first(4 * c.scales(), c.offset);
+        const Buffer values(bytes, c.offset), first(c.scale_bytes(), c.offset);
         const Buffer second(fewbits_coded_size(c.count, c.levels + 2, 1), c.offset);
         const Buffer other(packed_size(c.count, c.width()), 0);
         fewbits_unit unit = c.unit(true, values.data(), first, second);
@@ -143,39 +141,26 @@ void check_encoded(const Case &c, const std::vector<float> &numbers) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     Input input(data, size);
-    const uint8_t control = input.byte(), shape = input.byte();
+    const uint8_t control = input.byte(), shape = input.byte(), kind = input.byte();
     constexpr uint64_t blocks[] = {0, 8, 32, 64};
-    constexpr uint32_t levels[] = {1, 2, 6, 7, 14, 15, 100, 127};
-    const Case c = {levels[shape & 7],      (shape & 8) != 0,
-                    blocks[shape >> 4 & 3], 1 + (control & 31) % 3,
-                    input.number(1) % 200,  static_cast<unsigned>(control >> 4 & 7)};
-    if ((control & 128) == 0) { // values, of few kinds
-        const ConstBytes rest = input.rest();
-        std::vector<float> values(c.count);
-        uint64_t mix = 1;
-        for (size_t i = 0; i < c.count; ++i) {
-            const uint8_t kind = rest.empty() ? uint8_t{1} : rest[i % rest.size()];
-            mix = (mix + kind) * 6364136223846793005u + 1442695040888963407u;
-            constexpr uint32_t rare[] = {0, 1, 0x7F7FFFFF, 0x7F800000, 0x7FC00000};
-            const auto any = static_cast<uint32_t>(mix >> 33) % 0x7F7FFFFF;
-            const uint32_t near = 0x3C000000 + any % 0x04000000;
-            const uint32_t bits = kind < 5 ? rare[kind] : kind < 10 ? any : near;
-            values[i] = std::bit_cast<float>(bits | static_cast<uint32_t>(mix >> 63) << 31);
-        }
-        check_encoded(c, values);
+    constexpr uint32_t levels[] = {1, 2, 7, 14, 127, 128, 254, 3000};
+    const bool natural = (shape & 8) != 0;
+    const Case c = {1 + (shape >> 6),
+                    (kind & 2) != 0,
+                    std::min(levels[shape & 7], natural ? 127u : 32767u),
+                    natural,
+                    blocks[shape >> 4 & 3],
+                    1 + (control & 31) % 3,
+                    input.number(1) % 200,
+                    static_cast<unsigned>(control >> 4 & 7)};
+    if ((control & 128) == 0) {
+        check_encoded(c, values_from(input.rest(), c.count, format_of(c.dtype)));
         return 0;
     }
-    std::vector<uint8_t> scales(4 * c.scales());
-    const uint8_t kind = input.byte();
+    std::vector<uint8_t> scales(c.scale_bytes());
     for (uint8_t &byte : scales) {
         byte = kind < 200 ? 0x3C : input.byte();
     }
-    std::vector<uint8_t> section(input.rest().begin(), input.rest().end());
-    if ((kind & 1) != 0) { // one block, of the right length
-        const auto length = static_cast<uint8_t>(std::min<size_t>(section.size(), 255));
-        section.resize(length);
-        section.insert(section.begin(), {length, 0, 0});
-    }
-    check_decoded(c, scales, section);
+    check_decoded(c, scales, section_from(input.rest(), (kind & 1) != 0));
     return 0;
 }

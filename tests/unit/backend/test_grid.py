@@ -1,28 +1,20 @@
 """Sparse dithering by the native core: the bytes and the values of the NumPy reference."""
 
-from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 import fewbits
 from fewbits import DecodeError, Rng
-from fewbits.backend import coders
-from fewbits.backend import functions as _native_operators
+from fewbits.backend import coders, functions
 from fewbits.backend import library as _native
-from fewbits.backend.kinds import grid as native_steps
+from fewbits.backend.kinds.dithering import vector_sum
 from fewbits.coding import rans
 from fewbits.reference import grid as steps
 from fewbits.reference.blocks import Blocks
 from fewbits.reference.formats import FLOAT32
-from fewbits.reference.grid_scales import (
-    LEAST_SQUARES,
-    NEAREST,
-    NORM,
-    STOCHASTIC,
-    SUBTRACTIVE,
-    Grid,
-)
+from fewbits.reference.grid_scales import NEAREST, STOCHASTIC, SUBTRACTIVE
 
 pytestmark = pytest.mark.usefixtures("simd")
 
@@ -38,28 +30,40 @@ BOUND = 65_536
 NUMBERS = {"nearest": NEAREST, "stochastic": STOCHASTIC, "subtractive": SUBTRACTIVE}
 
 
-def how_to(rounding: str = "nearest", bound: int = BOUND, fit: bool = False) -> Grid:
-    scale = LEAST_SQUARES if fit else NORM
-    return Grid(0.1, 1.0, np.inf, bound, 0, NUMBERS[rounding], scale, False)
+def task(
+    rounding: str,
+    run: int = rans.CODER_BLOCK,
+    bound: int = BOUND,
+    fit: bool = False,
+    first: int = 0,
+) -> functions.Steps:
+    words = _native.key_words(RNG.key)
+    return functions.Steps(bound, NUMBERS[rounding], fit, run, first, words, FLOAT32.code, 0)
+
+
+class Found(NamedTuple):
+    products: np.ndarray
+    squares: np.ndarray
+    nonfinite: int
 
 
 def encoded(
     x: np.ndarray, scales: np.ndarray, rounding: str, block: int = 0, bound: int = BOUND, **options
-) -> tuple[np.ndarray, native_steps.CodedGrid]:
-    """The codes by the native core, read back by the coder alone."""
+) -> tuple[np.ndarray, Found]:
+    """The codes by the native core, read back by the coder alone; sums of each block."""
     section = np.empty(rans.largest_size(x.size, bound, True), np.uint8)
-    found = native_steps.native_encode(
-        x.view(np.uint32),
-        Blocks.of(x.size, block),
-        scales.astype(np.float32).view(np.uint32),
-        how_to(rounding, bound, **options),
-        RNG,
-        section,
-    )
-    codes, signs = coders.coded_decode(section[: found.size], bound, x.size, True)
+    run = min(block or rans.CODER_BLOCK, rans.CODER_BLOCK)
+    owner = np.arange(0, x.size, run) // (block or x.size)  # of each run
+    each = scales.astype(np.float32)[owner].view(np.uint32)
+    how = task(rounding, run, bound, **options)
+    sums, nonfinite, size = functions.steps_encode(x.view(np.uint32), how, each, section)
+    codes, signs = coders.coded_decode(section[:size], bound, x.size, True)
     assert signs is not None
-    assert coders.coded_encode(codes, bound, signs) == section[: found.size].tobytes()
-    return np.where(signs == 1, -1, 1) * codes.astype(np.int32), found
+    assert coders.coded_encode(codes, bound, signs) == section[:size].tobytes()
+    products, squares = np.zeros(scales.size), np.zeros(scales.size)
+    np.add.at(products, owner, sums[:, 0])  # in order
+    np.add.at(squares, owner, sums[:, 1])
+    return np.where(signs == 1, -1, 1) * codes.astype(np.int32), Found(products, squares, nonfinite)
 
 
 def expected(x: np.ndarray, scales: np.ndarray, rounding: str, block: int = 0) -> np.ndarray:
@@ -161,8 +165,8 @@ def test_sums_are_the_references_to_the_last_bit(block: int) -> None:
             own = found.products / found.squares
         fitting = steps.fit(x.view(np.uint32), FLOAT32, blocks, scanned, codes)
         assert np.array_equal(own, fitting.best, equal_nan=True)
-        norms = native_steps.squared_norms(x.view(np.uint32), blocks)
-        assert np.array_equal(norms, scanned.squares)
+        if not block:
+            assert vector_sum(x.view(np.uint32), FLOAT32, 2.0, 1)[0] == scanned.squares[0]
 
 
 def test_products_are_summed_in_the_references_order() -> None:
@@ -180,12 +184,10 @@ def test_streams_that_cross_a_segment(rounding: str) -> None:
     """Random words change their keys at index 2^32."""
     n, first = 1000, 2**32 - 500
     x = gauss(n)
-    how = _native_operators.Steps(
-        BOUND, NUMBERS[rounding], 0, 65_536, first, _native.key_words(RNG.key)
-    )
+    how = task(rounding, first=first)
     section = np.empty(rans.largest_size(n, BOUND, True), np.uint8)
     scale = np.float32([0.4]).view(np.uint32)
-    _, _, size = _native_operators.steps_encode(x.view(np.uint32), how, scale, section)
+    _, _, size = functions.steps_encode(x.view(np.uint32), how, scale, section)
     codes, signs = coders.coded_decode(section[:size], BOUND, n, True)
     uniform = (_native.words(RNG.key, first, n) + 0.5) / 2.0**32
     t = x / np.float64(np.float32(0.4))
@@ -196,7 +198,7 @@ def test_streams_that_cross_a_segment(rounding: str) -> None:
     }[rounding]
     assert np.array_equal(np.where(signs, -1, 1) * codes.astype(float), want)
     values = np.empty(n, np.uint32)
-    _native_operators.steps_decode(section[:size], how, scale, values)
+    functions.steps_decode(section[:size], how, scale, values)
     plain = want - (uniform - 0.5) if rounding == "subtractive" else want
     assert np.array_equal(values.view(np.float32), (plain * np.float32(0.4)).astype(np.float32))
 
@@ -219,42 +221,12 @@ def test_values_are_the_references(dither: Rng | None, scale: float, large: str)
         scales, blocks = np.float32([scale]), Blocks.of(n, 0)
         want, out = np.empty(n, np.uint32), np.empty(n, np.uint32)
         steps.dequantise(codes, scales.astype(np.float64), blocks, FLOAT32, want, dither)
-        some = native_steps.native_decode(
-            np.frombuffer(data, np.uint8), blocks, scales.view(np.uint32), out, how_to(), dither
+        how = task("nearest" if dither is None else "subtractive")
+        some = functions.steps_decode(
+            np.frombuffer(data, np.uint8), how, scales.view(np.uint32), out
         )
         assert some.all()
         assert np.array_equal(out, want)
-
-
-SPECS = [
-    f"sparse-dithering:nu={nu},rounding={rounding},scale={scale},block={block}"
-    for nu, (rounding, scale), block in product(
-        (0.01, 1 / 9, 4.0),
-        (
-            ("nearest", "norm"),
-            ("nearest", "least-squares"),
-            ("nearest", "matched"),
-            ("stochastic", "norm"),
-            ("subtractive", "norm"),
-        ),
-        (0, 64),
-    )
-]
-
-
-@pytest.mark.parametrize("spec", SPECS)
-def test_frames_do_not_depend_on_who_makes_them(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whole frames: all-zero blocks, half-way values, values that are not finite, heavy tails."""
-    x = gauss(5000)
-    vectors = [x, x**9, 0 * x, np.sign(x), x * (np.arange(5000) % 64 == 3), x * np.float32(1e-42)]
-    vectors += [np.where(np.arange(5000) == 4321, np.float32(bad), x) for bad in (np.nan, np.inf)]
-    vectors += [np.where(np.arange(5000) == 99, np.float32(np.nan), 0 * x)]  # alone among zeros
-    made = []
-    for suits in (native_steps.suits, lambda *_: False):
-        monkeypatch.setattr(native_steps, "suits", suits)
-        frames = [fewbits.compress(own, spec, seed=2, nonfinite="carry") for own in vectors]
-        made.append([(frame, fewbits.decompress(frame).tobytes()) for frame in frames])
-    assert made[0] == made[1]
 
 
 @pytest.mark.parametrize("spec", ["sparse-dithering", "sparse-dithering:rounding=subtractive"])
@@ -273,14 +245,8 @@ def test_scales_that_are_not_finite_give_nan(dithered: bool) -> None:
     section = np.frombuffer(coders.coded_encode(codes, 300, np.zeros(100, np.uint8)), np.uint8)
     for scale in (np.inf, -np.inf, np.nan, -np.nan):
         values = np.empty(100, np.uint32)
-        native_steps.native_decode(
-            section,
-            Blocks.of(100, 0),
-            np.float32([scale]).view(np.uint32),
-            values,
-            how_to(bound=300),
-            RNG if dithered else None,
-        )
+        how = task("subtractive" if dithered else "nearest", bound=300)
+        functions.steps_decode(section, how, np.float32([scale]).view(np.uint32), values)
         assert (values == FLOAT32.quiet_nan).all()
 
 
@@ -288,27 +254,26 @@ def test_what_the_core_refuses() -> None:
     x, scale = np.ones(100, np.uint32), np.float32([1]).view(np.uint32)
     room = np.empty(rans.largest_size(100, 300, True), np.uint8)
 
-    def how(bound: int = 300, rounding: int = 1, run: int = 65_536) -> _native_operators.Steps:
-        return _native_operators.Steps(bound, rounding, 0, run, 0, _native.key_words(bytes(16)))
+    def how(bound: int = 300, rounding: int = 1, run: int = 65_536) -> functions.Steps:
+        words = _native.key_words(bytes(16))
+        return functions.Steps(bound, rounding, 0, run, 0, words, FLOAT32.code, 0)
 
     for bad in (how(bound=1), how(rounding=3), how(run=4), how(run=24), how(run=131_072)):
         with pytest.raises(RuntimeError, match="refused"):
-            _native_operators.steps_encode(x, bad, scale, room)
+            functions.steps_encode(x, bad, scale, room)
         with pytest.raises(RuntimeError, match="refused"):
-            _native_operators.steps_decode(room, bad, scale, x.copy())
+            functions.steps_decode(room, bad, scale, x.copy())
     for scales, out in ((np.repeat(scale, 2), room), (scale, room[:-1])):
         with pytest.raises(RuntimeError, match="refused"):
-            _native_operators.steps_encode(x, how(), scales, out)
+            functions.steps_encode(x, how(), scales, out)
     for value in (300.0, 1e30, 20.0):  # codes that are not below the bound
         own = np.full(100, value, np.float32).view(np.uint32)
         with pytest.raises(RuntimeError, match="refused"):
-            _native_operators.steps_encode(
-                own, how(bound=20 if value == 20.0 else 300), scale, room
-            )
+            functions.steps_encode(own, how(bound=20 if value == 20.0 else 300), scale, room)
     with pytest.raises(DecodeError, match="do not fill"):
-        _native_operators.steps_decode(np.zeros(2, np.uint8), how(), scale, x.copy())
+        functions.steps_decode(np.zeros(2, np.uint8), how(), scale, x.copy())
     for nonfinite in (np.nan, np.inf, -np.inf):
         own = np.full(100, nonfinite, np.float32)
         own[:3] = 1
         for given in (scale, 0 * scale):  # a run without a scale too
-            assert _native_operators.steps_encode(own.view(np.uint32), how(), given, room)[1] == 97
+            assert functions.steps_encode(own.view(np.uint32), how(), given, room)[1] == 97

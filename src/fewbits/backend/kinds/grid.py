@@ -200,9 +200,7 @@ def _task(
     how: Grid, format: Format, rounding: int, key: bytes, first: int, shift: int = 0
 ) -> functions.Steps:
     fit, words = how.scale != NORM, library.key_words(key)
-    return functions.Steps(
-        how.bound, rounding, fit, CODER_BLOCK, first, words, format.code, shift
-    )
+    return functions.Steps(how.bound, rounding, fit, CODER_BLOCK, first, words, format.code, shift)
 
 
 def _read(row: Row, tally: Tally) -> Written:
