@@ -86,7 +86,7 @@ def norm_terms(
 
     Sums of float64 are of values divided by two to the `shift`.
     """
-    at, count = sized(values, format.bits)
+    at, count = sized(values, format.bits.type)
     pieces = -(-count // size)
     sums, largest = np.empty(pieces, np.float64), np.empty(pieces, np.uint64)
     how = at, format.code, count, size, norm, shift
@@ -111,7 +111,7 @@ def steps_decode(data: Bytes, how: Steps, scales: Bits, values: Bits) -> npt.NDA
 
 
 def _values(values: Bits, how: Steps) -> tuple[int, int]:
-    return sized(values, BY_CODE[how.dtype].bits)
+    return sized(values, BY_CODE[how.dtype].bits.type)
 
 
 def _runs(scales: Bits, how: Steps, found: npt.NDArray[Any]) -> tuple[int, int, int]:
