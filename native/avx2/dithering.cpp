@@ -58,9 +58,43 @@ void norm_of(In<typename F::Bits> values, double &sum, typename F::Bits &largest
     largest = nearest_bits<F>(std::bit_cast<float>(found)); // it is one of the format's values
 }
 
+// The largest magnitude alone of a 16-bit format, sixteen at a time.
+template <class F> uint16_t largest_word(In<uint16_t> values) {
+    Vector most = _mm256_setzero_si256();
+    const auto add = [&](const Unaligned<uint16_t> *from) {
+        for (size_t j = 0; j < 2; ++j) {
+            const Vector magnitude =
+                _mm256_and_si256(load(from + 16 * j), _mm256_set1_epi16(INT16_MAX));
+            const Vector odd = _mm256_cmpgt_epi16(
+                magnitude, _mm256_set1_epi16(static_cast<short>(F::infinity - 1)));
+            most = _mm256_max_epi16(most, _mm256_andnot_si256(odd, magnitude));
+        }
+    };
+    const size_t whole = values.size() / kGroup * kGroup;
+    for (size_t i = 0; i < whole; i += kGroup) {
+        fetch_ahead<kGroup * 2>(values.data() + i);
+        add(values.data() + i);
+    }
+    if (whole < values.size()) {
+        Unaligned<uint16_t> rest[kGroup] = {};
+        std::copy(values.begin() + static_cast<ptrdiff_t>(whole), values.end(), rest);
+        add(rest);
+    }
+    uint16_t each[16];
+    store(each, most);
+    return *std::max_element(std::begin(each), std::end(each));
+}
+
 template <class F>
 void norm_terms(In<typename F::Bits> values, fewbits_norm norm, double &sum,
                 typename F::Bits &largest) {
+    if constexpr (sizeof(typename F::Bits) == 2) {
+        if (norm == FEWBITS_NORM_MAX) {
+            sum = 0;
+            largest = largest_word<F>(values);
+            return;
+        }
+    }
     switch (norm) {
     case FEWBITS_NORM_1:
         return norm_of<F, FEWBITS_NORM_1>(values, sum, largest);
