@@ -332,17 +332,45 @@ void seal_strides(Case &own) {
     own.put_memory(words);
 }
 
+LeafMarks any_marks(Random &random) {
+    LeafMarks marks;
+    for (size_t i = 0; i < kHashLeaves; ++i) {
+        marks.count[i] = static_cast<uint32_t>(random.bits());
+        marks.last[i] = random.chance(2) ? UINT32_MAX : 0;
+        marks.live[i] = random.chance(3) ? 0 : UINT32_MAX;
+    }
+    return marks;
+}
+
 void seal_marked(Case &own) {
     auto *const words = aligned<uint32_t>(own.bytes(sizeof(LeafWords)));
     const uint8_t *const data = own.bytes(kHashStride, own.random.below(16));
-    LeafMarks marks;
-    for (size_t i = 0; i < kHashLeaves; ++i) {
-        marks.count[i] = static_cast<uint32_t>(own.random.bits());
-        marks.last[i] = own.random.chance(2) ? UINT32_MAX : 0;
-        marks.live[i] = own.random.chance(3) ? 0 : UINT32_MAX;
-    }
-    own.kernels.sealing.marked(words, data, marks);
+    own.kernels.sealing.marked(words, data, any_marks(own.random));
     own.put_memory(words);
+}
+
+template <bool Marked> void seal_two(Case &own) {
+    const size_t count = Marked ? 1 : own.count % 9;
+    auto *const words = aligned<uint32_t>(own.bytes(2 * sizeof(LeafWords)));
+    const uint8_t *const data[2] = {own.bytes(count * kHashStride, own.random.below(16)),
+                                    own.bytes(count * kHashStride, own.random.below(16))};
+    if constexpr (Marked) {
+        own.kernels.sealing.two_marked(words, data, any_marks(own.random));
+    } else {
+        own.kernels.sealing.two_strides(words, data, count, static_cast<uint32_t>(64 * own.count));
+    }
+    own.put_memory(words);
+}
+
+// The words of the roots that there are; those behind them mean nothing.
+void seal_roots(Case &own) {
+    const size_t count = 1 + own.count % kHashLeaves;
+    auto *const words = aligned<uint32_t>(own.bytes(sizeof(LeafWords)));
+    const uint8_t *const data = own.bytes(2 * kHashStride, own.random.below(16));
+    own.kernels.sealing.roots(words, data, count);
+    for (size_t word = 0; word < kHashWords; ++word) {
+        own.put(words + word * kHashLeaves, count * sizeof(uint32_t));
+    }
 }
 
 void seal_block(Case &own) {
@@ -383,6 +411,9 @@ std::vector<Check> code_checks() {
         CHECK(sealing.strides, seal_strides),
         CHECK(sealing.marked, seal_marked),
         CHECK(sealing.block, seal_block),
+        CHECK(sealing.two_strides, seal_two<false>),
+        CHECK(sealing.two_marked, seal_two<true>),
+        CHECK(sealing.roots, seal_roots),
     };
 }
 
