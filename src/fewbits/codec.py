@@ -140,7 +140,11 @@ def decompress(
     """
     check_target(to)
     workers = None if threads is None else thread_count(threads)
-    done = quick.decompressed(frame, element_limit(max_elements), out, to, workers)
+    limit = element_limit(max_elements)
+    try:
+        done = quick.decompressed(frame, limit, out, to, workers)
+    except Exception:  # the general way meets it too, and says what it is
+        done = None
     if done is not None:
         return done
     opened = open_frame(frame, max_elements=max_elements, threads=threads)

@@ -6,6 +6,7 @@ import pytest
 import fewbits
 from cases import sealed
 from fewbits import DecodeError, LimitError, SpecError, codec
+from fewbits.core import quick
 from fewbits.core.operator import Operator
 from fewbits.reference.formats import FLOAT32
 from fewbits.wire import frame as wire
@@ -13,6 +14,12 @@ from fewbits.wire.frame import Header, Parameter, ParameterType, StageRecord
 
 X = np.float32([1.5, -2.0, 0.0])
 FRAME = bytes(fewbits.compress(X, "natural", seed=1))
+
+
+@pytest.fixture(autouse=True)
+def _unknown_kinds() -> None:
+    """Frames go the general way, in which faults are planted."""
+    quick._known.clear()
 
 
 def raising(error: BaseException):
@@ -41,6 +48,13 @@ def test_an_error_of_our_own_making_becomes_a_decode_error(
     assert refused.value.__cause__ is fault
     assert type(fault).__name__ in str(refused.value) or isinstance(fault, SpecError)
     assert "\n" not in str(refused.value)
+
+
+def test_a_fault_in_the_short_way_leads_to_the_general_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    fewbits.decompress(FRAME)
+    for fault in (*FAULTS, MemoryError()):
+        monkeypatch.setattr(quick.frames, "read", raising(fault))
+        assert fewbits.decompress(FRAME).shape == X.shape
 
 
 def test_every_way_into_an_opened_frame_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
