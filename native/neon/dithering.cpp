@@ -5,6 +5,7 @@
 #include "dithering.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "neon/neon.h"
 
@@ -69,10 +70,10 @@ struct Levels {
     float32x4_t divisor, factor, lowest;
     uint32x4_t offset;
 
-    // All magnitudes are 0 where the scale is. The factor is the inverse of the lowest level, or
-    // the number of levels.
+    // A scale of 0 makes every level 0. The factor is the inverse of the lowest level, or the
+    // number of levels.
     Levels(float scale, const DitherShape &shape)
-        : divisor(vdupq_n_f32(scale > 0.0f ? scale : 1.0f)),
+        : divisor(vdupq_n_f32(scale > 0.0f ? scale : std::numeric_limits<float>::infinity())),
           factor(vdupq_n_f32(shape.natural ? shape.inverse_lowest()
                                            : static_cast<float>(shape.levels))),
           lowest(vdupq_n_f32(shape.natural ? shape.lowest() : 0.0f)),
@@ -176,7 +177,7 @@ struct PackedCodes {
     void put_exactly(size_t at, In<uint32_t> values, const Stream &stream, float scale,
                      fewbits_tally &tally) const {
         const int width = shape.width();
-        portable_dithering.dither(
+        portable_dithering_float32.dither(
             values, stream, scale, shape,
             packed.subspan(packed_size(at, width), packed_size(values.size(), width)), tally);
     }
@@ -197,8 +198,8 @@ struct LevelCodes {
 
     void put_exactly(size_t at, In<uint32_t> values, const Stream &stream, float scale,
                      fewbits_tally &tally) const {
-        portable_dithering.dither_levels(values, stream, scale, shape, levels + at, signs + at / 8,
-                                         tally);
+        portable_dithering_float32.dither_levels(values, stream, scale, shape, levels + at,
+                                                 signs + at / 8, tally);
     }
 };
 
@@ -283,7 +284,8 @@ void undither(std::span<const uint16_t> codes, float scale, const DitherRatios &
         store32(values.data() + i + 4, table[vmovl_high_u16(code)]);
     }
     if (whole < codes.size()) {
-        portable_dithering.undither(codes.subspan(whole), scale, ratios, values.subspan(whole));
+        portable_dithering_float32.undither(codes.subspan(whole), scale, ratios,
+                                            values.subspan(whole));
     }
 }
 
@@ -300,19 +302,21 @@ void undither_levels(const uint8_t *levels, const uint8_t *signs, float scale,
         store32(values.data() + i + 4, vorrq_u32(high, negative.high_signs()));
     }
     if (whole < values.size()) {
-        portable_dithering.undither_levels(levels + whole, signs + whole / 8, scale, ratios,
-                                           values.subspan(whole));
+        portable_dithering_float32.undither_levels(levels + whole, signs + whole / 8, scale, ratios,
+                                                   values.subspan(whole));
     }
 }
 
 } // namespace
 
-constinit const DitherKernels neon_dithering = {
+constinit const DitherKernels<Float32> neon_dithering_float32 = {
     .norm_terms = norm_terms,
     .dither = dither,
     .undither = undither,
     .dither_levels = dither_levels,
     .undither_levels = undither_levels,
+    .dither_codes = nullptr,
+    .scaled_terms = nullptr,
 };
 
 } // namespace fewbits

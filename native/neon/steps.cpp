@@ -19,7 +19,7 @@ constexpr float kSure = 0.5f - 0x1p-14f;
 // A step whose inverse is finite. The products' relative error is below 2^-22.9, at most 3.3e-5 for
 // codes up to 254, and 4.9e-5 after a dither has been added. Inverses of the largest steps are
 // subnormal and less exact, but there the codes are at most 4.
-bool ordinary(const StepRun &run) { return run.step >= 0x1p-126f; }
+bool ordinary(const StepRun<Float32> &run) { return run.step >= 0x1p-126f; }
 
 // A word with its top bit flipped is a signed number.
 int32x4_t centred(uint32x4_t word) {
@@ -50,7 +50,8 @@ uint32x4_t round_four(const Unaligned<uint32_t> *from, Words &source, float32x4_
 }
 
 template <fewbits_step_rounding rounding>
-uint32_t quantise_groups(const StepRun &run, uint8_t *codes, uint8_t *signs, fewbits_tally &tally) {
+uint32_t quantise_groups(const StepRun<Float32> &run, uint8_t *codes, uint8_t *signs,
+                         fewbits_tally &tally) {
     const float32x4_t inverse = vdupq_n_f32(static_cast<float>(1.0 / run.step));
     Words source(run.stream, run.stream.first);
     uint8x16_t most = vdupq_n_u8(0);
@@ -79,10 +80,11 @@ uint32_t quantise_groups(const StepRun &run, uint8_t *codes, uint8_t *signs, few
     return std::max(largest, quantise_exactly(run, whole, run.values.size(), codes, signs, tally));
 }
 
-uint32_t quantise(const StepRun &run, uint8_t *codes, uint8_t *signs, fewbits_tally &tally) {
+uint32_t quantise(const StepRun<Float32> &run, uint8_t *codes, uint8_t *signs,
+                  fewbits_tally &tally) {
     const bool draws = run.rounding != FEWBITS_STEP_NEAREST;
     if (!ordinary(run) || (draws && crosses_segment(run.stream.first, run.values.size()))) {
-        return portable_steps.quantise(run, codes, signs, tally);
+        return portable_steps_float32.quantise(run, codes, signs, tally);
     }
     switch (run.rounding) {
     case FEWBITS_STEP_STOCHASTIC:
@@ -141,7 +143,7 @@ StepSums sums(In<uint32_t> values, const uint8_t *codes) {
 
 // A product of a code and a scale has at most 40 bits, so one multiplication in float32 rounds as
 // the reference does.
-void multiply(const StepRun &run, size_t whole, const uint8_t *codes, const uint8_t *signs,
+void multiply(const StepRun<Float32> &run, size_t whole, const uint8_t *codes, const uint8_t *signs,
               Out<uint32_t> values) {
     const auto four = [&](uint32x4_t code, uint32x4_t sign, size_t at) {
         const float32x4_t y = vmulq_n_f32(vcvtq_f32_u32(code), run.step);
@@ -167,7 +169,7 @@ float32x2_t two_values(int32x2_t codes, int32x2_t word, double scale) {
     return vcvt_f32_f64(vmaxq_f64(below, vdupq_n_f64(-0x1.fffffep127)));
 }
 
-void subtract(const StepRun &run, size_t whole, const uint8_t *codes, const uint8_t *signs,
+void subtract(const StepRun<Float32> &run, size_t whole, const uint8_t *codes, const uint8_t *signs,
               Out<uint32_t> values) {
     Words source(run.stream, run.stream.first);
     const auto four = [&](uint32x4_t magnitude, uint32x4_t negative, size_t at) {
@@ -186,7 +188,7 @@ void subtract(const StepRun &run, size_t whole, const uint8_t *codes, const uint
     }
 }
 
-void dequantise(const StepRun &run, const uint8_t *codes, const uint8_t *signs,
+void dequantise(const StepRun<Float32> &run, const uint8_t *codes, const uint8_t *signs,
                 Out<uint32_t> values) {
     const size_t whole = values.size() / 8 * 8;
     size_t done = 0;
@@ -204,7 +206,7 @@ void dequantise(const StepRun &run, const uint8_t *codes, const uint8_t *signs,
 
 } // namespace
 
-constinit const StepKernels neon_steps = {
+constinit const StepKernels<Float32> neon_steps_float32 = {
     .quantise = quantise,
     .sums = sums,
     .dequantise = dequantise,

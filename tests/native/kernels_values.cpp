@@ -3,6 +3,7 @@
 
 #include "compared.h"
 #include "dithering.h"
+#include "formats.h"
 #include "sign.h"
 #include "spherical.h"
 #include "steps.h"
@@ -97,80 +98,154 @@ template <class F, bool Add> void natural_read(Case &own) {
     }
 }
 
+// One exponent a byte or a word; `signs` is a plane.
+template <class F> struct Spelled {
+    using Code = typename NaturalKernels<F>::Code;
+    Code *exponents;
+    uint8_t *signs;
+
+    explicit Spelled(Case &own)
+        : exponents(aligned<Code>(own.memory(own.count * sizeof(Code)))),
+          signs(own.memory(packed_size(own.count, 1))) {}
+    void encode(Case &own, fewbits_tally &tally) const {
+        const auto input = cast_input<F>(own);
+        const auto rounding = own.random.chance(2) ? FEWBITS_NEAREST : FEWBITS_STOCHASTIC;
+        own.kernels.template natural<F>().encode_codes(input, own.stream(), rounding, exponents,
+                                                       signs, tally);
+    }
+};
+
+template <class F> void natural_encode_codes(Case &own) {
+    const Spelled<F> codes(own);
+    fewbits_tally tally = {0, 0};
+    codes.encode(own, tally);
+    own.put_memory(reinterpret_cast<uint8_t *>(codes.exponents));
+    own.put_memory(codes.signs);
+    own.put(tally);
+}
+
+template <class F, bool Add> void natural_read_codes(Case &own) {
+    using Value = std::conditional_t<Add, typename NaturalKernels<F>::Total, typename F::Bits>;
+    const Spelled<F> codes(own);
+    fewbits_tally tally = {0, 0};
+    codes.encode(own, tally);
+    if (own.count > 0 && own.random.chance(4)) { // a sign where there may be none is refused
+        const size_t at = own.random.below(own.count);
+        codes.signs[at / 8] ^= static_cast<uint8_t>(1u << (at % 8));
+    }
+    const auto out = room<Value>(own, own.count);
+    std::memset(static_cast<void *>(out.data()), 0x3E, own.count * sizeof(Value));
+    fewbits_status status;
+    tally = {0, 0};
+    const auto &kernels = own.kernels.template natural<F>();
+    if constexpr (Add) {
+        status = kernels.accumulate_codes(codes.exponents, codes.signs, out, tally);
+    } else {
+        status = kernels.decode_codes(codes.exponents, codes.signs, out, tally);
+    }
+    own.put(status);
+    if (status == FEWBITS_OK) {
+        own.put_memory(out.data());
+        own.put(tally);
+    }
+}
+
 // ---- dithering ----
 
-void norm_terms(Case &own) {
-    const auto input = own.numbers<Float32>(own.count);
+template <class F> void norm_terms(Case &own) {
+    const auto input = own.numbers<F>(own.count);
     for (const auto norm : {FEWBITS_NORM_1, FEWBITS_NORM_2, FEWBITS_NORM_MAX}) {
         double sum = 0;
-        uint32_t largest = 0;
-        own.kernels.dithering.norm_terms(input, norm, sum, largest);
+        typename F::Bits largest = 0;
+        own.kernels.template dithering<F>().norm_terms(input, norm, sum, largest);
         // Where only the largest counts, the sum means nothing.
         own.put(norm == FEWBITS_NORM_MAX ? 0.0 : sum);
         own.put(largest);
     }
 }
 
-struct Dithered {
+void scaled_terms(Case &own) {
+    const auto input = own.numbers<Float64>(own.count);
+    for (const auto norm : {FEWBITS_NORM_1, FEWBITS_NORM_2}) {
+        const int shift = own.random.chance(2) ? 1024 : static_cast<int>(own.random.below(1024));
+        own.put(own.kernels.dithering_float64.scaled_terms(input, norm, shift));
+    }
+}
+
+template <class F> struct Dithered {
     DitherShape shape;
-    In<uint32_t> values;
-    float scale;
+    In<typename F::Bits> values;
+    Wide<F> scale;
 
     explicit Dithered(Case &own, uint32_t most = 1000)
         : shape{static_cast<uint32_t>(1 + own.random.below(own.random.chance(2) ? 7 : most)),
                 own.random.chance(2)},
-          values(own.numbers<Float32>(own.count)) {
-        shape.levels = std::min(shape.levels, shape.natural ? 126u : most);
-        uint32_t largest = 0;
+          values(own.numbers<F>(own.count)) {
+        // Levels are normal numbers of the format.
+        shape.levels = std::min(shape.levels, shape.natural ? F::exponent == 5 ? 14u : 126u : most);
+        typename F::Bits largest = 0;
         double sum = 0;
-        own.kernels.dithering.norm_terms(values, FEWBITS_NORM_MAX, sum, largest);
-        scale = std::bit_cast<float>(largest);
-        scale = own.random.chance(4) && scale < 0x1p100f ? scale * 1.25f : scale; // never less
+        own.kernels.template dithering<F>().norm_terms(values, FEWBITS_NORM_MAX, sum, largest);
+        // Never less than the largest, often exactly it; powers of two more are of the format.
+        const bool more = own.random.chance(4) && largest < F::infinity / 2;
+        scale = widened<F>(largest) * (more ? Wide<F>{2} : Wide<F>{1});
     }
 };
 
-void dither(Case &own) {
-    const Dithered given(own);
+template <class F> void dither(Case &own) {
+    const Dithered<F> given(own);
     const size_t size = packed_size(own.count, given.shape.width());
     const Bytes packed{own.memory(size), size};
     fewbits_tally tally = {0, 0};
-    own.kernels.dithering.dither(given.values, own.stream(), given.scale, given.shape, packed,
-                                 tally);
+    own.kernels.template dithering<F>().dither(given.values, own.stream(), given.scale, given.shape,
+                                               packed, tally);
     own.put_memory(packed.data());
     own.put(tally);
 }
 
-void dither_levels(Case &own) {
-    const Dithered given(own, DitherRatios::most_levels);
+template <class F> void dither_levels(Case &own) {
+    const Dithered<F> given(own, DitherRatios::most_levels);
     uint8_t *const levels = own.memory(own.count);
     uint8_t *const signs = own.memory(packed_size(own.count, 1));
     fewbits_tally tally = {0, 0};
-    own.kernels.dithering.dither_levels(given.values, own.stream(), given.scale, given.shape,
-                                        levels, signs, tally);
+    own.kernels.template dithering<F>().dither_levels(given.values, own.stream(), given.scale,
+                                                      given.shape, levels, signs, tally);
     own.put_memory(levels);
     own.put_memory(signs);
     own.put(tally);
 }
 
-template <bool Coded> void undither(Case &own) {
+template <class F> void dither_codes(Case &own) {
+    const Dithered<F> given(own);
+    auto *const codes = aligned<uint16_t>(own.memory(2 * own.count));
+    fewbits_tally tally = {0, 0};
+    own.kernels.template dithering<F>().dither_codes(given.values, own.stream(), given.scale,
+                                                     given.shape, codes, tally);
+    own.put_memory(reinterpret_cast<uint8_t *>(codes));
+    own.put(tally);
+}
+
+template <class F, bool Coded> void undither(Case &own) {
     DitherShape shape{static_cast<uint32_t>(1 + own.random.below(own.random.chance(2) ? 6 : 126)),
                       own.random.chance(2)};
     const DitherRatios ratios(shape, Coded);
-    const float scale = std::bit_cast<float>(own.random.number<Float32>() % Float32::infinity);
-    const auto out = room<uint32_t>(own, own.count);
+    const auto any = static_cast<typename F::Bits>(own.random.number<F>() & (F::sign - 1));
+    const Wide<F> scale = widened<F>(static_cast<typename F::Bits>(any % F::infinity));
+    const auto out = room<typename F::Bits>(own, own.count);
+    const auto &kernels = own.kernels.template dithering<F>();
     if constexpr (Coded) {
         uint8_t *const levels = own.memory(own.count);
         const uint8_t *const signs = own.mask(own.count);
         for (size_t i = 0; i < own.count; ++i) {
             levels[i] = static_cast<uint8_t>(own.random.below(ratios.count));
         }
-        own.kernels.dithering.undither_levels(levels, signs, scale, ratios, out);
+        kernels.undither_levels(levels, signs, scale, ratios, out);
     } else {
         auto *const codes = aligned<uint16_t>(own.memory(2 * own.count));
         for (size_t i = 0; i < own.count; ++i) {
             codes[i] = static_cast<uint16_t>(own.random.below(ratios.count));
         }
-        own.kernels.dithering.undither({codes, own.count}, scale, ratios, out);
+        kernels.undither({codes, own.count}, scale, ratios, out);
     }
     own.put_memory(out.data());
 }
@@ -209,24 +284,26 @@ void add(Case &own) {
 
 // ---- sparse dithering ----
 
-StepRun run_of(Case &own) {
+template <class F> StepRun<F> run_of(Case &own) {
     constexpr fewbits_step_rounding roundings[] = {FEWBITS_STEP_NEAREST, FEWBITS_STEP_STOCHASTIC,
                                                    FEWBITS_STEP_SUBTRACTIVE};
-    const auto values = own.numbers<Float32>(own.count);
+    using W = std::conditional_t<sizeof(typename F::Bits) == 8, Float64, Float32>; // of a step
+    constexpr uint64_t one = W::top_code >> 1;
+    const auto values = own.numbers<F>(own.count);
     const auto rounding = roundings[own.random.below(3)];
-    const uint32_t wild = own.random.number<Float32>() % Float32::infinity;
-    const auto tame =
-        static_cast<uint32_t>((120 + own.random.below(9)) << 23 | own.random.below(1 << 23));
-    const float step = std::bit_cast<float>(own.random.chance(6) && wild != 0 ? wild : tame);
+    const auto wild = static_cast<typename W::Bits>(own.random.number<W>() % W::infinity);
+    const auto tame = static_cast<typename W::Bits>((one - 7 + own.random.below(9)) << W::mantissa |
+                                                    own.random.below(1 << 23));
+    const auto step = std::bit_cast<Wide<F>>(own.random.chance(6) && wild != 0 ? wild : tame);
     return {values, own.stream(), step, rounding};
 }
 
-void quantise(Case &own) {
-    const StepRun run = run_of(own);
+template <class F> void quantise(Case &own) {
+    const StepRun<F> run = run_of<F>(own);
     uint8_t *const codes = own.memory(own.count);
     uint8_t *const signs = own.memory(packed_size(own.count, 1));
     fewbits_tally tally = {0, 0};
-    own.put(own.kernels.steps.quantise(run, codes, signs, tally));
+    own.put(own.kernels.template steps<F>().quantise(run, codes, signs, tally));
     for (size_t i = 0; i < own.count; ++i) { // signs of zeros mean nothing
         const auto bit = static_cast<uint8_t>(1u << (i % 8));
         signs[i / 8] = static_cast<uint8_t>(codes[i] == 0 ? signs[i / 8] & ~bit : signs[i / 8]);
@@ -244,26 +321,34 @@ uint8_t *small_codes(Case &own, size_t bound) {
     return codes;
 }
 
-void sums(Case &own) {
-    const auto values = own.numbers<Float32>(own.count);
+template <class F, bool Shifted> void sums(Case &own) {
+    const auto values = own.numbers<F>(own.count);
     for (size_t i = 0; i < own.count; ++i) { // a value that is not finite has the code 0
-        auto &value = const_cast<Unaligned<uint32_t> &>(values[i]);
-        value = (value & ~Float32::sign) >= Float32::infinity ? 0 : uint32_t{value};
+        auto &value = const_cast<Unaligned<typename F::Bits> &>(values[i]);
+        const typename F::Bits bits = value;
+        value = (bits & (F::sign - 1)) >= F::infinity ? typename F::Bits{0} : bits;
     }
     const size_t count = std::min<size_t>(own.count, 65536); // of a run
-    own.put(own.kernels.steps.sums(values.first(count), small_codes(own, 255)));
+    const uint8_t *const codes = small_codes(own, 255);
+    const auto &kernels = own.kernels.template steps<F>();
+    if constexpr (Shifted) {
+        const int shift = own.random.chance(2) ? 1024 : static_cast<int>(own.random.below(1024));
+        own.put(kernels.shifted_sums(values.first(count), codes, shift));
+    } else {
+        own.put(kernels.sums(values.first(count), codes));
+    }
 }
 
-void dequantise(Case &own) {
-    const StepRun run = run_of(own);
+template <class F> void dequantise(Case &own) {
+    const StepRun<F> run = run_of<F>(own);
     const uint8_t *const codes = small_codes(own, 255);
     uint8_t *const signs = own.mask(own.count);
     for (size_t i = 0; i < own.count; ++i) { // zeros have no sign
         const auto bit = static_cast<uint8_t>(1u << (i % 8));
         signs[i / 8] = static_cast<uint8_t>(codes[i] == 0 ? signs[i / 8] & ~bit : signs[i / 8]);
     }
-    const auto out = room<uint32_t>(own, own.count);
-    own.kernels.steps.dequantise(run, codes, signs, out);
+    const auto out = room<typename F::Bits>(own, own.count);
+    own.kernels.template steps<F>().dequantise(run, codes, signs, out);
     own.put_memory(out.data());
 }
 
@@ -321,6 +406,16 @@ void sphere_next(Case &own) {
 #define NATURAL(F, group)                                                                          \
     CHECK(group.encode, natural_encode<F>), CHECK(group.decode, (natural_read<F, false>)),         \
         CHECK(group.accumulate, (natural_read<F, true>))
+#define CODES(F, group)                                                                            \
+    CHECK(group.encode_codes, natural_encode_codes<F>),                                            \
+        CHECK(group.decode_codes, (natural_read_codes<F, false>)),                                 \
+        CHECK(group.accumulate_codes, (natural_read_codes<F, true>))
+#define DITHERING(F, group)                                                                        \
+    CHECK(group.norm_terms, norm_terms<F>), CHECK(group.dither, dither<F>),                        \
+        CHECK(group.undither, (undither<F, false>)), CHECK(group.dither_levels, dither_levels<F>), \
+        CHECK(group.undither_levels, (undither<F, true>)),                                         \
+        CHECK(group.dither_codes, dither_codes<F>)
+#define STEPS(F, group) CHECK(group.quantise, quantise<F>), CHECK(group.dequantise, dequantise<F>)
 #define CAST(From, To, entry) CHECK(casts.entry, (cast<From, To, &CastKernels::entry>))
 
 std::vector<Check> value_checks() {
@@ -329,6 +424,8 @@ std::vector<Check> value_checks() {
         NATURAL(Float64, natural_float64),
         NATURAL(Float16, natural_float16),
         NATURAL(Bfloat16, natural_bfloat16),
+        CODES(Float64, natural_float64),
+        CODES(Float16, natural_float16),
         CAST(Float32, Float32, float32),
         CAST(Float64, Float64, float64),
         CAST(Float16, Float16, float16),
@@ -337,11 +434,11 @@ std::vector<Check> value_checks() {
         CAST(Float32, Bfloat16, float32_to_bfloat16),
         CAST(Float16, Float32, float16_to_float32),
         CAST(Bfloat16, Float32, bfloat16_to_float32),
-        CHECK(dithering.norm_terms, norm_terms),
-        CHECK(dithering.dither, dither),
-        CHECK(dithering.undither, undither<false>),
-        CHECK(dithering.dither_levels, dither_levels),
-        CHECK(dithering.undither_levels, undither<true>),
+        DITHERING(Float32, dithering_float32),
+        DITHERING(Float64, dithering_float64),
+        DITHERING(Float16, dithering_float16),
+        DITHERING(Bfloat16, dithering_bfloat16),
+        CHECK(dithering_float64.scaled_terms, scaled_terms),
         CHECK(sign.scan_float32, scan<Float32>),
         CHECK(sign.scan_float64, scan<Float64>),
         CHECK(sign.scan_float16, scan<Float16>),
@@ -351,9 +448,14 @@ std::vector<Check> value_checks() {
         CHECK(sign.fill64, (fill<Float64, &SignKernels::fill64>)),
         CHECK(sign.add32, (add<Float32, float, &SignKernels::add32>)),
         CHECK(sign.add64, (add<Float64, double, &SignKernels::add64>)),
-        CHECK(steps.quantise, quantise),
-        CHECK(steps.sums, sums),
-        CHECK(steps.dequantise, dequantise),
+        STEPS(Float32, steps_float32),
+        STEPS(Float16, steps_float16),
+        STEPS(Bfloat16, steps_bfloat16),
+        CHECK(steps_float32.sums, (sums<Float32, false>)),
+        CHECK(steps_float16.sums, (sums<Float16, false>)),
+        CHECK(steps_bfloat16.sums, (sums<Bfloat16, false>)),
+        STEPS(Float64, steps_float64),
+        CHECK(steps_float64.shifted_sums, (sums<Float64, true>)),
         CHECK(spherical.fill, sphere_fill),
         CHECK(spherical.next, sphere_next),
     };
