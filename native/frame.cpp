@@ -12,6 +12,7 @@ namespace {
 
 constexpr uint8_t kMagic[4] = {'f', 'e', 'w', 'b'};
 constexpr uint8_t kVersion = 1;
+constexpr uint8_t kNewestVersion = 2;
 constexpr uint8_t kWidthMask = 0x03;
 constexpr uint8_t kNonfinite = 0x04;
 constexpr size_t kFixed = 10;
@@ -107,7 +108,7 @@ class Parser {
     }
 
     Failure judge_fixed(uint8_t flags) const {
-        if (frame_.version != kVersion) {
+        if (frame_.version < kVersion || frame_.version > kNewestVersion) {
             return {FEWBITS_FRAME_VERSION, frame_.version};
         }
         if ((flags & ~(kWidthMask | kNonfinite)) != 0) {

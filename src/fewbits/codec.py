@@ -15,6 +15,7 @@ from fewbits import registry
 from fewbits.backend.library import Bytes
 from fewbits.backend.memory import array_at, new_bytes
 from fewbits.backend.parallel import available_threads
+from fewbits.coding.rans import UNKNOWN_KIND
 from fewbits.core import quick, vector
 from fewbits.core.operator import Operator
 from fewbits.core.parameters import whole
@@ -26,7 +27,7 @@ from fewbits.reference.tally import Tally
 from fewbits.rng import Rng
 from fewbits.wire import frame as wire
 from fewbits.wire.frame import CHECKSUM_SIZE, Header
-from fewbits.wire.sections import Section, check_lengths
+from fewbits.wire.sections import Section, check_lengths, needed_version
 
 MAX_ELEMENTS = 2**28
 
@@ -258,6 +259,7 @@ def _opened(data: Bytes, limit: int, expected: Operator | None, workers: int) ->
     parsed.verify(workers)
     chosen = expected or registry.from_wire(parsed.header.stages)
     layout = _checked_layout(chosen, parsed.header)
+    _check_version(parsed.header, needed_version(layout, parsed.sections))
     return OpenedFrame(parsed.header, chosen, layout, parsed.sections, parsed.data)
 
 
@@ -314,13 +316,16 @@ def _write(
         starts.append(starts[-1] + length)
     parts = [buffer[start:stop] for start, stop in pairwise(starts)]
     tally, sizes = plan.operator.encode(values, rng, tuple(parts), threads=threads)
-    if sizes != header.lengths or tally.nonfinite:
-        encoded = replace(header, lengths=sizes, nonfinite=tally.nonfinite > 0).encode()
+    written = [part[:size] for part, size in zip(parts, sizes, strict=True)]
+    version = needed_version(plan.layout, written)
+    if sizes != header.lengths or tally.nonfinite or version != header.version:
+        nonfinite = tally.nonfinite > 0
+        encoded = replace(header, lengths=sizes, nonfinite=nonfinite, version=version).encode()
     at = len(encoded)
-    for start, part, size in zip(starts, parts, sizes, strict=False):
+    for start, part in zip(starts, written, strict=False):
         if start != at:  # what came before was shorter
-            buffer[at : at + size] = part[:size]
-        at += size
+            buffer[at : at + part.size] = part
+        at += part.size
     buffer[: len(encoded)] = np.frombuffer(encoded, np.uint8)
     size = at + CHECKSUM_SIZE
     wire.seal(buffer[:size], threads)
@@ -392,3 +397,13 @@ def output(out: Any, size: int, chosen: Operator) -> tuple[memoryview, Bytes]:
         raise SpecError(f"out has {view.nbytes} bytes, {chosen} may need {size}: see largest_frame")
     filled = view[:size]
     return filled, np.frombuffer(filled, np.uint8)
+
+
+def _check_version(header: Header, needed: int) -> None:
+    """There is one way to write a frame, so its version is the oldest that can say it."""
+    if header.version < needed:
+        raise DecodeError(UNKNOWN_KIND)  # of a coded block: no other section can say too much
+    if header.version > needed:
+        raise DecodeError(
+            f"wire version {header.version} where {needed} suffices: not the canonical header"
+        )

@@ -409,9 +409,14 @@ def bad() -> dict[str, Bad]:
             "the first bytes are not 'fewb': not a fewbits frame",
         ),
         "version": Bad(
-            _identity(_fixed(4, 2)),
+            _identity(_fixed(4, 2)),  # which version 1 did not know
+            decode,
+            "wire version 2 where 1 suffices: not the canonical header",
+        ),
+        "version-3": Bad(
+            _identity(_fixed(4, 3)),
             version,
-            "wire version 2, this fewbits reads 1: upgrade fewbits",
+            "wire version 3, this fewbits reads 1 to 2: upgrade fewbits",
         ),
         "flags": Bad(_identity(_fixed(5, 0x18)), decode, "reserved flags are set: 0x18"),
         "dtype": Bad(_identity(_fixed(6, 9)), decode, "unknown dtype 9"),

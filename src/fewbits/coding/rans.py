@@ -32,6 +32,7 @@ LENGTH_SIZE = 3  # bytes before each block
 RAW, CONSTANT, RANS = 0, 1, 2  # RANS + k has 4 << k lanes
 LANE_KINDS = 5
 SPARSE = RANS + LANE_KINDS
+REVISED = SPARSE + 1  # this kind and later ones are of wire version 2
 SPARSE_SHARE = 32  # blocks of which at least this part is zeros may be sparse
 TOTAL = 4096
 LOW, HIGH = 1 << 15, 1 << 31
@@ -40,6 +41,7 @@ WINDOW = 254  # codes that have a symbol of their own there, 0 apart
 LARGEST_CLASS = 12
 _MOST = 2**64 - 1  # bytes: larger sizes are not told apart
 
+UNKNOWN_KIND = "a coded block is of an unknown kind"
 UNFILLED = "the lengths of a coded section's blocks do not fill the section"
 
 
@@ -73,6 +75,16 @@ def check_bound(bound: int) -> None:
 
 def _width(bound: int) -> int:
     return (bound - 1).bit_length()
+
+
+def is_revised(data: npt.NDArray[np.uint8]) -> bool:
+    """Whether a section has a block of a kind that only wire version 2 has; takes any bytes."""
+    view, at = memoryview(data), 0
+    while at + LENGTH_SIZE < len(view):
+        if view[at + LENGTH_SIZE] >= REVISED:
+            return True
+        at += LENGTH_SIZE + int.from_bytes(view[at : at + LENGTH_SIZE], "little")
+    return False
 
 
 # ---- what a writer chooses ----
@@ -236,7 +248,7 @@ def decode(data: bytes, bound: int, count: int, signed: bool) -> tuple[_Codes, S
 def _read_alike(source: Source, bound: int, count: int) -> _Codes:
     kind = source.number(1)
     if kind >= RANS + LANE_KINDS:
-        raise DecodeError("a coded block is of an unknown kind")
+        raise DecodeError(UNKNOWN_KIND)
     if kind == RAW:
         return _read_packed(source, bound, count)
     if kind == CONSTANT:
@@ -249,7 +261,7 @@ def _read_alike(source: Source, bound: int, count: int) -> _Codes:
 
 def _read_sparse(source: Source, bound: int, count: int) -> _Codes:
     if bound > 256:
-        raise DecodeError("a coded block is of an unknown kind")
+        raise DecodeError(UNKNOWN_KIND)
     source.number(1)
     own = Source(source.take(source.number(LENGTH_SIZE)))
     mask = _read_alike(own, 256, packed_size(count, 1))

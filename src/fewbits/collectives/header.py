@@ -21,7 +21,7 @@ from fewbits.errors import DisagreementError, EncodeError, PeerError
 _STRUCT = struct.Struct("<4sHHQQQQIIQQQQ172sI")
 SIZE = _STRUCT.size
 _MAGIC = b"fwbh"
-_VERSION = 2  # 1 had the configuration in the first header; see docs/format.md
+_VERSION = 3  # of headers and payloads; docs/format.md has what changed
 _TEXT = 172
 
 

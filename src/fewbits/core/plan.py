@@ -16,6 +16,7 @@ from fewbits.errors import EncodeError
 from fewbits.reference.formats import Format
 from fewbits.rng import Rng, token
 from fewbits.wire.frame import CHECKSUM_SIZE, Header
+from fewbits.wire.sections import Section
 
 _KEPT = 1024  # plans that are kept
 _AFTER_STAGE = token(1)  # names the stream of an operator behind one stage
@@ -25,6 +26,7 @@ class FramePlan(NamedTuple):
     """The largest frame of an operator, and how to write it."""
 
     operator: Operator
+    layout: tuple[Section, ...]
     header: Header
     encoded: bytes  # the header's bytes
     room: int  # bytes of the frame
@@ -55,11 +57,12 @@ def plan_of(operator: Operator, format: Format, shape: tuple[int, ...]) -> Frame
     header = Header(format, shape, operator.stages, lengths)
     encoded = header.encode()
     own = None
-    if not _has_own_code(operator):
+    # The version of a frame follows from what sections of another length hold.
+    if not _has_own_code(operator) and not any(section.varies for section in layout):
         sizes = [(section.least, section.size) for section in layout]
         own = frames.recipe(operator.kernel(count, format), format, count, sizes, encoded)
     room = len(encoded) + sum(lengths) + CHECKSUM_SIZE
-    return FramePlan(operator, header, encoded, room, count, own)
+    return FramePlan(operator, layout, header, encoded, room, count, own)
 
 
 def _has_own_code(operator: Operator) -> bool:

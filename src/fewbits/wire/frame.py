@@ -22,7 +22,8 @@ from fewbits.reference.formats import BY_CODE, Format
 _Bytes = npt.NDArray[np.uint8]
 
 MAGIC = b"fewb"
-VERSION = 1
+VERSION = 1  # of frames whose sections need no later one
+NEWEST_VERSION = 2
 CHECKSUM_SIZE = 4
 _NONFINITE = 0x04
 
@@ -71,17 +72,18 @@ class Header:
     stages: tuple[StageRecord, ...]
     lengths: tuple[int, ...]
     nonfinite: bool = False
+    version: int = VERSION
 
     @property
     def elements(self) -> int:
         return math.prod(self.shape)
 
     def encode(self) -> bytes:
-        """The header's bytes. Their number depends on everything but `nonfinite`."""
+        """The header's bytes. `nonfinite` and `version` do not change their number."""
         width = _word_width(max((*self.shape, *self.lengths), default=0))
         flags = width.bit_length() - 1 | (_NONFINITE if self.nonfinite else 0)
         counts = len(self.shape), len(self.stages), len(self.lengths)
-        parts = [MAGIC, struct.pack("<6B", VERSION, flags, self.format.code, *counts)]
+        parts = [MAGIC, struct.pack("<6B", self.version, flags, self.format.code, *counts)]
         parts += [extent.to_bytes(width, "little") for extent in self.shape]
         for stage in self.stages:
             parts.append(struct.pack("<HB", stage.code, len(stage.parameters)))
@@ -136,6 +138,7 @@ def read(data: _Bytes, max_elements: int) -> Parsed:
         stages=_stages(raw),
         lengths=lengths,
         nonfinite=bool(raw.nonfinite),
+        version=raw.version,
     )
     starts = raw.offsets[: raw.sections]
     sections = tuple(data[at : at + length] for at, length in zip(starts, lengths, strict=True))
@@ -175,7 +178,8 @@ _MESSAGES = {
 def _refusal(status: int, detail: tuple[int, int]) -> DecodeError:
     if status == 22:
         return VersionError(
-            f"wire version {detail[0]}, this fewbits reads {VERSION}: upgrade fewbits"
+            f"wire version {detail[0]}, this fewbits reads {VERSION} to {NEWEST_VERSION}: "
+            "upgrade fewbits"
         )
     if status == 30:
         return LimitError(

@@ -5,14 +5,20 @@ this module alone checks lengths. Backends read and write the arrays.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
 
 from fewbits.coding import bitpack, enumerative, rans
 from fewbits.errors import DecodeError
 from fewbits.reference.formats import Format
 from fewbits.rng import KEY_BYTES
+from fewbits.wire.frame import NEWEST_VERSION, VERSION
+
+_Bytes = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,17 @@ class Section(ABC):
             raise DecodeError(
                 f"section {self.name!r} has {length} bytes, {self.count} values need {self.size}"
             )
+
+    def version(self, data: _Bytes) -> int:
+        """The oldest wire version that has what the section's bytes say."""
+        return VERSION
+
+
+def needed_version(layout: Sequence[Section], parts: Iterable[_Bytes]) -> int:
+    """The wire version of a frame of these sections."""
+    return max(
+        (own.version(part) for own, part in zip(layout, parts, strict=True)), default=VERSION
+    )
 
 
 def check_lengths(layout: Sequence[Section], lengths: Sequence[int]) -> None:
@@ -88,6 +105,9 @@ class Coded(Section):
     @property
     def least(self) -> int:
         return rans.smallest_size(self.count, self.bound)
+
+    def version(self, data: _Bytes) -> int:
+        return NEWEST_VERSION if rans.is_revised(data) else VERSION
 
     def check(self, length: int) -> None:
         if not self.least <= length <= self.size:

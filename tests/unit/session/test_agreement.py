@@ -282,15 +282,16 @@ def test_a_policy_that_fails_on_one_rank_is_an_error_on_all() -> None:
     assert "no rule for it" in str(theirs)
 
 
-def test_a_rank_of_version_1_is_refused_in_the_first_exchange() -> None:
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_rank_of_an_earlier_version_is_refused_in_the_first_exchange(version: int) -> None:
     """It sends one header, as long as those of now, and would wait for no more."""
     comms = LocalComm.group(2, 10.0)
     own = session(comms[0])
     sent = RankHeader(Phase.CONFIGURE, 0, 0, 77, text="worker=natural").encode()
-    sent.array()[4] = 1
+    sent.array()[4] = version
     comms[0]._mailboxes[0][1][0].put(sent.tobytes())
-    with pytest.raises(DisagreementError, match=r"rank 1 does not speak this version.* 2, but 1"):
+    with pytest.raises(DisagreementError, match=rf"rank 1 does not .* 3, but {version}"):
         own.start()
     received = comms[0]._mailboxes[1][0][0]
     assert received.qsize() == 1
-    assert received.get()[:6] == b"fwbh\x02\x00"
+    assert received.get()[:6] == b"fwbh\x03\x00"
