@@ -1,84 +1,21 @@
-"""Packed and coded sections by hand: 4.1 and 4.3 of docs/format.md, for decode_by_hand.py.
+"""Coded sections by hand: 4.3 of docs/format.md, for decode_by_hand.py.
 
 It shares no code with the library. Anything but such a section raises `ValueError`.
 """
 
-BLOCK, TOTAL, LOWEST = 65536, 4096, 1 << 15
-RAW, CONSTANT, FOUR_LANES, SPARSE = 0, 1, 2, 7
+from tables_by_hand import TOTAL, Bytes, first_frequencies, frequencies, need
+
+BLOCK, LOWEST = 65536, 1 << 15
+RAW, CONSTANT, FOUR_LANES, FIRST_MASKED = 0, 1, 2, 7  # wire version 1
+REVISED, GAPS, MASKED = 8, 9, 10  # wire version 2
 ESCAPE = 255
+kinds: set[int] = set()  # of the blocks that have been read
 
 
-def need(holds: object, message: str) -> None:
-    """Raise `ValueError` unless the condition holds."""
-    if not holds:
-        raise ValueError(message)
-
-
-class Bytes:
-    """The bytes of a block that have not been read yet."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
-
-    def number(self, size: int) -> int:
-        need(self.at + size <= len(self.data), "a block is cut")
-        self.at += size
-        return int.from_bytes(self.data[self.at - size : self.at], "little")
-
-    def packed(self, width: int, count: int) -> list[int]:
-        """Codes of `width` bits, padded with zeros to a whole byte."""
-        bits = self.number((count * width + 7) // 8)
-        need(bits >> (count * width) == 0, "padding is not zero")
-        return [(bits >> (width * i)) % (1 << width) for i in range(count)]
-
-
-def packed(section: bytes, width: int, count: int, bound: int) -> list[int]:
-    """Section 4.1."""
-    need(len(section) == (count * width + 7) // 8, "a section has the wrong length")
-    codes = Bytes(section).packed(width, count)
-    need(all(code < bound for code in codes), "a code is not below its bound")
-    return codes
-
-
-def frequencies(block: Bytes) -> list[int]:
-    """The table: first and last symbol, then a class of 4 bits and its extra bits for each."""
-    rest = Bytes(block.data)
-    rest.at = block.at
-    pending, bits = 0, 0
-
-    def take(width: int) -> int:
-        nonlocal pending, bits
-        while bits < width:
-            pending, bits = pending | rest.number(1) << bits, bits + 8
-        value = pending % (1 << width)
-        pending, bits = pending >> width, bits - width
-        return value
-
-    first, last = take(8), take(8)
-    need(first <= last, "the table has no symbol")
-    table = [0] * 256
-    for symbol in range(first, last + 1):
-        kind = take(4)
-        need(kind <= 12, "a frequency is too large")
-        table[symbol] = (1 << (kind - 1)) + take(kind - 1) if kind else 0
-    need(pending == 0, "padding is not zero")
-    need(table[first] and table[last] and sum(table) == TOTAL, "frequencies do not add up")
-    block.at = rest.at
-    return table
-
-
-def entropy_coded(block: Bytes, lanes: int, bound: int, count: int) -> list[int]:
-    """Chapter 4.3, the body of kinds 2 to 6."""
-    wide = bound > 256
-    base = block.number(2) if wide else 0
-    need(not wide or 1 <= base < bound, "the base is outside of the codes")
-    table = frequencies(block)
-    for symbol, frequency in enumerate(table):
-        code = base + symbol - 1 if wide and symbol else symbol
-        escape = wide and symbol == ESCAPE
-        need(not frequency or escape or code < bound, "a symbol stands for no code")
+def decoded(block: Bytes, table: list[int], lanes: int, count: int) -> list[int]:
+    """States and words to symbols."""
     slots = [symbol for symbol, frequency in enumerate(table) for _ in range(frequency)]
-    starts = [sum(table[:symbol]) for symbol in range(256)]
+    starts = [sum(table[:symbol]) for symbol in range(len(table))]
     states = [block.number(4) for _ in range(lanes)]
     need(all(LOWEST <= state < 1 << 31 for state in states), "a state is out of range")
     symbols = []
@@ -92,6 +29,24 @@ def entropy_coded(block: Bytes, lanes: int, bound: int, count: int) -> list[int]
         states[i % lanes] = state
         symbols.append(symbol)
     need(all(state == LOWEST for state in states), "the states do not end where they began")
+    return symbols
+
+
+def entropy_coded(block: Bytes, kind: int, bound: int, count: int) -> list[int]:
+    """Chapter 4.3, the body of kinds 2 to 6 and 8."""
+    head = block.number(1) if kind == REVISED else 0
+    need(head < 64 and head & 7 < 7, "a head that is reserved")
+    wide = bound > 256
+    base = block.number(2) if wide else 0
+    need(not wide or 1 <= base < bound, "the base is outside of the codes")
+    revised = kind == REVISED
+    table = frequencies(block, head >> 3) if revised else first_frequencies(block)
+    for symbol, frequency in enumerate(table):
+        code = base + symbol - 1 if wide and symbol else symbol
+        escape = wide and symbol == ESCAPE
+        need(not frequency or escape or code < bound, "a symbol stands for no code")
+    lanes = 1 << (head & 7) if revised else 4 << (kind - FOUR_LANES)
+    symbols = decoded(block, table, lanes, count)
     if not wide:
         return symbols
     width = (bound - 1).bit_length()
@@ -105,40 +60,86 @@ def entropy_coded(block: Bytes, lanes: int, bound: int, count: int) -> list[int]
     return codes
 
 
-def alike(block: Bytes, bound: int, count: int) -> list[int]:
-    """The codes of a block that is not sparse."""
+def alike(block: Bytes, bound: int, count: int, revised: bool) -> list[int]:
+    """The codes of a block of one form."""
     kind = block.number(1)
-    need(kind < SPARSE, "unknown kind of block")
     if kind == RAW:
         codes = block.packed((bound - 1).bit_length(), count)
     elif kind == CONSTANT:
         codes = [block.number(2)] * count
     else:
-        codes = entropy_coded(block, 4 << (kind - FOUR_LANES), bound, count)
+        need(kind == REVISED if revised else kind < FIRST_MASKED, "unknown kind of block")
+        codes = entropy_coded(block, kind, bound, count)
     need(max(codes) < bound, "a code is too large")
     return codes
 
 
-def sparse(block: Bytes, bound: int, count: int) -> list[int]:
-    """The codes of a sparse block: a mask, then those that are not 0."""
+def masked(block: Bytes, bound: int, count: int) -> list[int]:
+    """The codes of a block with a mask of those that are not 0."""
     need(bound <= 256, "unknown kind of block")
-    block.at += 1
+    revised = block.number(1) == MASKED
     mask_end = block.number(3) + block.at
     need(mask_end <= len(block.data), "a block is cut")
     own = Bytes(block.data[block.at : mask_end])
-    mask = Bytes(bytes(alike(own, 256, (count + 7) // 8))).packed(1, count)
+    mask = Bytes(bytes(alike(own, 256, (count + 7) // 8, revised))).packed(1, count)
     need(own.at == len(own.data), "a mask is too long")
     block.at = mask_end
-    dense = alike(block, bound, sum(mask)) if any(mask) else []
+    dense = alike(block, bound, sum(mask), revised) if any(mask) else []
     need(all(dense), "a zero where the mask has a bit")
     codes = iter(dense)
     return [next(codes) if bit else 0 for bit in mask]
 
 
+def model_of_gaps(count: int, some: int) -> tuple[int, list[int]]:
+    """The low bits of gaps, and the frequencies of what is above them."""
+    ratio, low = ((count - some) << 32) // count, 0
+    while ratio * ratio >> 32 >= 5 << 29:
+        ratio, low = ratio * ratio >> 32, low + 1
+    left, table = 1 << 32, []
+    while left >= 1 << 20:
+        after = left * ratio >> 32
+        table.append(max(1, (left - after) >> 20))
+        left = after
+    table.append(1)
+    table[0] += TOTAL - sum(table)
+    return low, table
+
+
+def with_gaps(block: Bytes, bound: int, count: int) -> list[int]:
+    """The codes of a block that says how far apart those are that are not 0."""
+    block.at += 1
+    some = block.number(2)
+    need(0 < 8 * some <= count, "too many codes, or none")
+    low, table = model_of_gaps(count, some)
+    steps = decoded(block, table, 1 << (some >> 11).bit_length(), some)
+    lows = block.packed(low, some)
+    last = len(table) - 1
+    large = iter(block.packed(16, steps.count(last)))
+    codes, place = [0] * count, -1
+    places = []
+    for step, rest in zip(steps, lows, strict=True):
+        whole = next(large) if step == last else step
+        need(whole >= step, "a step that has a symbol")
+        place += (whole << low) + rest + 1
+        places.append(place)
+    need(place < count, "a gap ends beyond the block")
+    for place, code in zip(places, alike(block, bound, some, True), strict=True):
+        need(code, "a zero after a gap")
+        codes[place] = code
+    return codes
+
+
 def one_block(data: bytes, bound: int, signed: bool, count: int) -> tuple[list[int], list[int]]:
     """Codes and signs of one block."""
     block = Bytes(data)
-    codes = (sparse if data[:1] == bytes([SPARSE]) else alike)(block, bound, count)
+    kind = data[0] if data else RAW
+    kinds.add(kind)
+    if kind in (FIRST_MASKED, MASKED):
+        codes = masked(block, bound, count)
+    elif kind == GAPS:
+        codes = with_gaps(block, bound, count)
+    else:
+        codes = alike(block, bound, count, kind == REVISED)
     bits = iter(block.packed(1, sum(code > 0 for code in codes)) if signed else [])
     signs = [next(bits) if signed and code else 0 for code in codes]
     need(block.at == len(data), "a block is too long")

@@ -13,12 +13,13 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # an isolated Python leaves it out
-from coded_by_hand import coded, need, packed
+from coded_by_hand import REVISED, coded, kinds
 from dithering_by_hand import DITHERED, dithered
 from formats_by_hand import BFLOAT16, FLOAT16, FLOAT64, FORMATS, Format, Parameters
 from sparse_by_hand import SPARSE, sparse_dithering
 from spherical_by_hand import SPHERICAL, spherical
 from stages_by_hand import STAGES
+from tables_by_hand import need, packed
 
 MAX_DIMENSIONS, MAX_STAGES, MAX_SECTIONS, MAX_PARAMETERS = 32, 8, 16, 32
 MAX_ELEMENTS, CHECKSUM_SIZE = 2**28, 4
@@ -70,7 +71,7 @@ def parse(data: bytes) -> tuple[Format, bool, list[int], list[tuple[int, Paramet
     reader = Reader(data)
     need(bytes(reader.numbers(4, 1)) == b"fewb", "not a fewbits frame")
     version, flags, dtype, dimensions, stage_count, section_count = reader.numbers(6, 1)
-    need(version == 1, "unknown wire version")
+    need(version in (1, 2), "unknown wire version")
     need(flags < 8, "reserved flags are set")
     need(dtype in FORMATS, "unknown dtype")
     need(dimensions <= MAX_DIMENSIONS and section_count <= MAX_SECTIONS, "too many")
@@ -147,6 +148,7 @@ def operator(
 def decode(data: bytes) -> tuple[str, Format, list[int], list[int]]:
     """Chapter 5: spec, format, shape and the bits of every value."""
     format, nonfinite, shape, stages, sections = parse(data)
+    kinds.clear()
     count, specs, joins = math.prod(shape), [], []
     for code, parameters in stages[:-1]:
         need(code in STAGES, "not a stage")
@@ -160,6 +162,7 @@ def decode(data: bytes) -> tuple[str, Format, list[int], list[int]]:
         bits = join(side, bits, size)
     some = any(value & format.infinity == format.infinity for value in bits)
     need(some == nonfinite, "the flag for values that are not finite is wrong")
+    need(data[4] == 1 + (max(kinds, default=0) >= REVISED), "not the oldest version that would do")
     return "|".join([*specs, spec]), format, shape, bits
 
 

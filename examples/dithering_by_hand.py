@@ -6,8 +6,9 @@ It shares no code with the library. Sections that no encoder writes raise `Value
 import math
 from typing import Any
 
-from coded_by_hand import Bytes, coded, need, packed
+from coded_by_hand import coded
 from formats_by_hand import Format, Parameters
+from tables_by_hand import Bytes, need, packed
 
 NATURAL, STANDARD, SIGN = 5, 6, 9
 DITHERED = {NATURAL: "natural-dithering", STANDARD: "standard-dithering", SIGN: "sign"}

@@ -1,6 +1,6 @@
 """Chapter 9 of docs/format.md: the words of a random stream whose key is in a frame."""
 
-from coded_by_hand import need
+from tables_by_hand import need
 
 STEP, MULTIPLY_1, MULTIPLY_2, WORD = 0x9E3779B1, 0x7FEB352D, 0x846CA68B, 2**32
 

@@ -7,9 +7,10 @@ import math
 import operator
 from typing import Any
 
-from coded_by_hand import Bytes, coded, need
+from coded_by_hand import coded
 from formats_by_hand import FLOAT32, FLOAT64, Format, Parameters
 from random_by_hand import words
+from tables_by_hand import Bytes, need
 
 SPARSE = 7
 NAMES = ("nu", "rounding", "coder", "scale", "block")

@@ -10,8 +10,9 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # an isolated Python leaves it out
-from coded_by_hand import coded, need
+from coded_by_hand import coded
 from formats_by_hand import FLOAT64, Format, Parameters
+from tables_by_hand import need
 
 SPHERICAL = 8
 SCALES = ("strict", "mmse", "unbiased")

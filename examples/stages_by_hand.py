@@ -8,9 +8,9 @@ values it hands on.
 import math
 from collections.abc import Callable
 
-from coded_by_hand import need
 from formats_by_hand import FLOAT32, FLOAT64, Format, Parameters
 from random_by_hand import words
+from tables_by_hand import need
 
 Join = Callable[[list[bytes], list[int], int], list[int]]
 Read = tuple[str, Join, int, int]

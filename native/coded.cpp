@@ -49,10 +49,10 @@ int fewbits_coded_encode(const uint16_t *codes, const uint8_t *signs, size_t cou
     if (!shape.valid()) {
         return FEWBITS_BAD_ARGUMENT;
     }
-    if (count > SIZE_MAX / 32 || capacity < shape.largest()) {
+    if (count > SIZE_MAX / 32) {
         return FEWBITS_BAD_SIZE;
     }
-    CodedWriter writer(shape, out);
+    CodedWriter writer(shape, out, capacity);
     for (size_t start = 0; start < count; start += kCodedBlock) {
         uint8_t bytes[kCodedBlock];
         const size_t size = std::min(kCodedBlock, count - start);
@@ -64,7 +64,10 @@ int fewbits_coded_encode(const uint16_t *codes, const uint8_t *signs, size_t cou
         if (largest >= bound) {
             return FEWBITS_BAD_ARGUMENT;
         }
-        writer.write({size, bytes, codes + start, signs == nullptr ? nullptr : signs + start / 8});
+        if (!writer.write(
+                {size, bytes, codes + start, signs == nullptr ? nullptr : signs + start / 8})) {
+            return FEWBITS_BAD_SIZE;
+        }
     }
     *written = writer.size();
     return FEWBITS_OK;

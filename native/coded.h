@@ -42,11 +42,12 @@ struct CodesOut {
     bool *equal = nullptr;
 };
 
-// Writes a section block by block. `out` has room for the largest size.
+// Writes a section block by block. `out` has room for the largest size, or `capacity` is less.
 class CodedWriter {
   public:
-    CodedWriter(const CodedShape &shape, uint8_t *out) : shape_(shape), out_(out), at_(out) {}
-    void write(const CodesIn &codes);
+    CodedWriter(const CodedShape &shape, uint8_t *out, size_t capacity = SIZE_MAX)
+        : shape_(shape), capacity_(capacity), out_(out), at_(out) {}
+    bool write(const CodesIn &codes); // false where the block does not fit
     // The same for `count` equal codes that are not 0, of a signed section that is not wide. No bit
     // is set behind the last sign.
     void write_equal(uint8_t code, size_t count, const uint8_t *signs);
@@ -54,10 +55,12 @@ class CodedWriter {
 
   private:
     CodedShape shape_;
+    size_t capacity_;
     uint8_t *out_;
     uint8_t *at_;
 
-    void finish(uint8_t *end); // puts the block's length before it
+    bool write_apart(const CodesIn &codes); // where a raw block would not fit
+    void finish(uint8_t *end);              // puts the block's length before it
 };
 
 // Reads a section block by block; any bytes give codes below the bound or an error.

@@ -10,14 +10,23 @@ namespace { // internal linkage: see random.h
 constexpr size_t kLengthSize = 3;
 constexpr uint8_t kRaw = 0;
 constexpr uint8_t kConstant = 1;
-constexpr uint8_t kRans = 2; // and above: the lanes are 4 << (kind - kRans)
-constexpr int kLanesKinds = 5;
-constexpr uint8_t kSparse = kRans + kLanesKinds;
-constexpr size_t kSparseShare = 32; // blocks with at least this part of zeros may be sparse
+// Kinds of wire version 1, which are read and never written.
+constexpr uint8_t kFirstRans = 2; // and above: the lanes are 4 << (kind - kFirstRans)
+constexpr uint8_t kFirstMasked = 7;
+// Kinds of wire version 2.
+constexpr uint8_t kRans = 8;
+constexpr uint8_t kGaps = 9;
+constexpr uint8_t kMasked = 10;
+constexpr size_t kZerosShare = 32; // blocks with at least this part of zeros may leave them out
 constexpr size_t kMostPlane = kCodedBlock / 8;
 constexpr uint32_t kEscape = 255; // the symbol of a wide section's rare codes
 constexpr uint32_t kWindow = 254; // wide codes that have a symbol of their own, 0 apart
 constexpr int kLargestClass = 12; // a frequency's number of bits
+constexpr uint32_t kSkip = 13;    // the class of a run of unused symbols
+constexpr size_t kShortestRun = 4;
+constexpr int kMostCoarse = 7;
+constexpr int kMostLanes = 6;           // log2
+constexpr uint8_t kReservedHead = 0xC0; // bits of the byte after kRans
 constexpr size_t kLargestTable = 2 + (256 * (4 + kLargestClass - 1) + 7) / 8;
 
 [[maybe_unused]] bool in_window(uint32_t code, uint32_t base) {

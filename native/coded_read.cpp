@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "coded_blocks.h"
+#include "coded_gaps.h"
 
 namespace fewbits {
 namespace {
@@ -36,9 +37,46 @@ class BitReader {
     size_t at_ = 0;
 };
 
-// Reads a table whose symbols are all below `symbols`; `used` is its size.
-fewbits_status read_table(ConstBytes data, uint32_t symbols, uint32_t escape,
+// Reads a table whose symbols are all below `symbols`, of wire version 2, which ends where its
+// frequencies add up; `used` is its size.
+fewbits_status read_table(ConstBytes data, uint32_t symbols, uint32_t escape, int coarse,
                           RansDecodeTable &table, size_t &used) {
+    BitReader bits(data);
+    const uint32_t first = bits.take(8);
+    uint32_t symbol = first;
+    uint32_t sum = 0;
+    while (sum < kRansTotal) {
+        const uint32_t number = bits.take(4);
+        if (bits.short_of_bits()) {
+            return FEWBITS_CODED_SHORT;
+        }
+        const bool unused = number == 0 || number == kSkip;
+        if (number > kSkip || symbol > 255 || (unused && symbol == first)) {
+            return FEWBITS_CODED_TABLE;
+        }
+        if (unused) {
+            symbol += number == 0 ? 1 : bits.take(8) + static_cast<uint32_t>(kShortestRun);
+            continue; // a short run is seen at the next number
+        }
+        const int further = static_cast<int>(number) - 1;
+        const uint32_t frequency = ((1u << further) + bits.take(further)) << coarse;
+        if (bits.short_of_bits()) {
+            return FEWBITS_CODED_SHORT;
+        }
+        if (frequency > kRansTotal - sum || frequency == kRansTotal ||
+            (symbol >= symbols && symbol != escape)) {
+            return FEWBITS_CODED_TABLE;
+        }
+        table.set(static_cast<uint8_t>(symbol++), frequency, sum);
+        sum += frequency;
+    }
+    used = bits.used();
+    return bits.padding_is_zero() ? FEWBITS_OK : FEWBITS_CODED_TABLE;
+}
+
+// The same for a table of wire version 1, which names its last symbol.
+fewbits_status read_first_table(ConstBytes data, uint32_t symbols, uint32_t escape,
+                                RansDecodeTable &table, size_t &used) {
     BitReader bits(data);
     const uint32_t first = bits.take(8);
     const uint32_t last = bits.take(8);
@@ -169,7 +207,33 @@ fewbits_status read_escapes(const CodedShape &shape, ConstBytes &data, uint32_t 
     return needless ? FEWBITS_CODED_ESCAPE : FEWBITS_OK;
 }
 
-fewbits_status read_rans(const CodedShape &shape, ConstBytes &data, size_t lanes,
+// States and words to symbols.
+fewbits_status read_symbols(ConstBytes &data, const RansDecodeTable &table, size_t lanes,
+                            Bytes symbols) {
+    if (data.size() < 4 * lanes) {
+        return FEWBITS_CODED_SHORT;
+    }
+    uint32_t states[kMaxLanes];
+    std::memcpy(states, data.data(), 4 * lanes);
+    data = data.subspan(4 * lanes);
+    if (!std::all_of(states, states + lanes,
+                     [](uint32_t state) { return state >= kRansLow && state < kRansHigh; })) {
+        return FEWBITS_CODED_STATE;
+    }
+    const uint8_t *const end = kernels().coder.decode(data, table, {states, lanes}, symbols);
+    if (end == nullptr) {
+        return FEWBITS_CODED_SHORT;
+    }
+    if (!std::all_of(states, states + lanes, [](uint32_t state) { return state == kRansLow; })) {
+        return FEWBITS_CODED_STATE;
+    }
+    data = data.subspan(static_cast<size_t>(end - data.data()));
+    return FEWBITS_OK;
+}
+
+constexpr int kFirstTable = -1; // in place of a coarseness: a table of wire version 1
+
+fewbits_status read_rans(const CodedShape &shape, ConstBytes &data, size_t lanes, int coarse,
                          const CodesOut &codes) {
     uint32_t base = 0;
     uint32_t symbols = shape.bound;
@@ -188,31 +252,14 @@ fewbits_status read_rans(const CodedShape &shape, ConstBytes &data, size_t lanes
     }
     RansDecodeTable table;
     size_t used = 0;
-    auto status = read_table(data, symbols, escape, table, used);
+    auto status = coarse == kFirstTable ? read_first_table(data, symbols, escape, table, used)
+                                        : read_table(data, symbols, escape, coarse, table, used);
     if (status != FEWBITS_OK) {
         return status;
     }
     data = data.subspan(used);
-    if (data.size() < 4 * lanes) {
-        return FEWBITS_CODED_SHORT;
-    }
-    uint32_t states[kMaxLanes];
-    std::memcpy(states, data.data(), 4 * lanes);
-    data = data.subspan(4 * lanes);
-    if (!std::all_of(states, states + lanes,
-                     [](uint32_t state) { return state >= kRansLow && state < kRansHigh; })) {
-        return FEWBITS_CODED_STATE;
-    }
-    const uint8_t *const end =
-        kernels().coder.decode(data, table, {states, lanes}, {codes.bytes, codes.count});
-    if (end == nullptr) {
-        return FEWBITS_CODED_SHORT;
-    }
-    if (!std::all_of(states, states + lanes, [](uint32_t state) { return state == kRansLow; })) {
-        return FEWBITS_CODED_STATE;
-    }
-    data = data.subspan(static_cast<size_t>(end - data.data()));
-    return shape.wide() ? read_escapes(shape, data, base, codes) : FEWBITS_OK;
+    status = read_symbols(data, table, lanes, {codes.bytes, codes.count});
+    return status == FEWBITS_OK && shape.wide() ? read_escapes(shape, data, base, codes) : status;
 }
 
 // Which codes are not 0: their number, and a bit for each code.
@@ -245,23 +292,37 @@ fewbits_status read_signs(ConstBytes data, const CodesOut &codes) {
     return FEWBITS_OK;
 }
 
-// A block that is not sparse, without its signs.
-fewbits_status read_alike(const CodedShape &shape, ConstBytes &data, const CodesOut &codes) {
+// A block of one form, without its signs; where it is `revised` it may be of the kinds of wire
+// version 2 only.
+fewbits_status read_alike(const CodedShape &shape, ConstBytes &data, bool revised,
+                          const CodesOut &codes) {
     if (data.empty()) {
         return FEWBITS_CODED_SHORT;
     }
     const uint8_t kind = data[0];
     data = data.subspan(1);
-    if (kind >= kSparse) {
+    if (kind <= kConstant) {
+        return kind == kRaw ? read_raw(shape, data, codes) : read_constant(shape, data, codes);
+    }
+    if (revised && kind == kRans) {
+        if (data.empty()) {
+            return FEWBITS_CODED_SHORT;
+        }
+        const uint8_t head = data[0];
+        data = data.subspan(1);
+        if ((head & kReservedHead) != 0 || (head & 7) > kMostLanes) {
+            return FEWBITS_CODED_KIND;
+        }
+        return read_rans(shape, data, size_t{1} << (head & 7), head >> 3, codes);
+    }
+    if (revised || kind >= kFirstMasked) {
         return FEWBITS_CODED_KIND;
     }
-    return kind == kRaw        ? read_raw(shape, data, codes)
-           : kind == kConstant ? read_constant(shape, data, codes)
-                               : read_rans(shape, data, size_t{4} << (kind - kRans), codes);
+    return read_rans(shape, data, size_t{4} << (kind - kFirstRans), kFirstTable, codes);
 }
 
 // The mask of a sparse block's codes that are not 0: a block of bytes with its length before it.
-fewbits_status read_mask(ConstBytes &data, size_t count, uint8_t *bits) {
+fewbits_status read_mask(ConstBytes &data, size_t count, bool revised, uint8_t *bits) {
     uint32_t length = 0;
     if (data.size() < kLengthSize) {
         return FEWBITS_CODED_SHORT;
@@ -274,7 +335,8 @@ fewbits_status read_mask(ConstBytes &data, size_t count, uint8_t *bits) {
     ConstBytes block = data.first(length);
     data = data.subspan(length);
     const size_t size = packed_size(count, 1);
-    const auto status = read_alike({size, 256, false}, block, {size, bits, nullptr, nullptr});
+    const auto status =
+        read_alike({size, 256, false}, block, revised, {size, bits, nullptr, nullptr});
     if (status != FEWBITS_OK) {
         return status;
     }
@@ -285,12 +347,13 @@ fewbits_status read_mask(ConstBytes &data, size_t count, uint8_t *bits) {
     return padded ? FEWBITS_BAD_PADDING : FEWBITS_OK;
 }
 
-fewbits_status read_sparse(const CodedShape &shape, ConstBytes &data, const CodesOut &codes) {
+fewbits_status read_masked(const CodedShape &shape, ConstBytes &data, bool revised,
+                           const CodesOut &codes) {
     if (shape.wide()) {
         return FEWBITS_CODED_KIND;
     }
     uint8_t bits[kMostPlane];
-    auto status = read_mask(data, codes.count, bits);
+    auto status = read_mask(data, codes.count, revised, bits);
     if (status != FEWBITS_OK) {
         return status;
     }
@@ -301,7 +364,7 @@ fewbits_status read_sparse(const CodedShape &shape, ConstBytes &data, const Code
         });
     uint8_t dense[kCodedBlock + kSlack];
     if (nonzero > 0) {
-        status = read_alike(shape, data, {nonzero, dense, nullptr, nullptr});
+        status = read_alike(shape, data, revised, {nonzero, dense, nullptr, nullptr});
         if (status != FEWBITS_OK) {
             return status;
         }
@@ -315,13 +378,124 @@ fewbits_status read_sparse(const CodedShape &shape, ConstBytes &data, const Code
     return FEWBITS_OK;
 }
 
+// Numbers of `width` bits, 0 to 16, with zeros to the end of the last byte.
+fewbits_status read_plain(ConstBytes &data, int width, std::span<uint16_t> numbers) {
+    const size_t size = packed_size(numbers.size(), width);
+    if (data.size() < size) {
+        return FEWBITS_CODED_SHORT;
+    }
+    const ConstBytes packed = data.first(size);
+    data = data.subspan(size);
+    const uint32_t mask = (1u << width) - 1;
+    size_t bit = 0;
+    for (uint16_t &number : numbers) { // 16 bits and an offset below 8 are within a word
+        const uint64_t word = width == 0 ? 0 : load_word(packed, bit / 8);
+        number = static_cast<uint16_t>(word >> (bit % 8) & mask);
+        bit += static_cast<size_t>(width);
+    }
+    const bool padded = bit % 8 != 0 && packed.back() >> (bit % 8) != 0;
+    return padded ? FEWBITS_BAD_PADDING : FEWBITS_OK;
+}
+
+// The places of the codes that are not 0, `places.size()` of `count`.
+fewbits_status read_places(ConstBytes &data, size_t count, std::span<uint32_t> places) {
+    const GapModel model(count, places.size());
+    RansDecodeTable table;
+    for (uint32_t symbol = 0, first = 0; symbol < model.symbols; ++symbol) {
+        table.set(static_cast<uint8_t>(symbol), model.frequencies[symbol], first);
+        first += model.frequencies[symbol];
+    }
+    uint8_t steps[kMostGaps];
+    uint16_t lows[kMostGaps], escaped[kMostGaps];
+    auto status = read_symbols(data, table, gap_lanes(places.size()), {steps, places.size()});
+    if (status == FEWBITS_OK) {
+        status = read_plain(data, model.low, {lows, places.size()});
+    }
+    const auto escape = static_cast<uint8_t>(model.escape());
+    const auto escapes = status == FEWBITS_OK
+                             ? static_cast<size_t>(std::count(steps, steps + places.size(), escape))
+                             : 0;
+    if (status == FEWBITS_OK) {
+        status = read_plain(data, kStepWidth, {escaped, escapes});
+    }
+    if (status != FEWBITS_OK) {
+        return status;
+    }
+    const uint16_t *next_escaped = escaped;
+    uint64_t next = 0; // steps have 16 bits, low bits 14, gaps are 8192 at most
+    bool small = false;
+    for (size_t i = 0; i < places.size(); ++i) {
+        uint64_t step = steps[i];
+        if (step == escape) {
+            step = *next_escaped++;
+            small |= step < escape;
+        }
+        next += (step << model.low) + lows[i];
+        places[i] = static_cast<uint32_t>(next++);
+    }
+    return small || next > count ? FEWBITS_CODED_GAPS : FEWBITS_OK;
+}
+
+fewbits_status read_gaps(const CodedShape &shape, ConstBytes &data, const CodesOut &codes) {
+    if (data.size() < 2) {
+        return FEWBITS_CODED_SHORT;
+    }
+    const size_t nonzero = data[0] | size_t{data[1]} << 8;
+    data = data.subspan(2);
+    if (nonzero == 0 || nonzero * kGapShare > codes.count) {
+        return FEWBITS_CODED_GAPS;
+    }
+    uint32_t places[kMostGaps];
+    auto status = read_places(data, codes.count, {places, nonzero});
+    if (status != FEWBITS_OK) {
+        return status;
+    }
+    uint8_t dense[kMostGaps];
+    uint16_t words[kMostGaps];
+    bool small = !shape.wide();
+    status = read_alike(shape, data, true,
+                        {nonzero, dense, words, nullptr, shape.wide() ? &small : nullptr});
+    if (status != FEWBITS_OK) {
+        return status;
+    }
+    std::memset(codes.bytes, 0, codes.count);
+    if (small) {
+        if (std::memchr(dense, 0, nonzero) != nullptr) {
+            return FEWBITS_CODED_ZERO;
+        }
+        for (size_t i = 0; i < nonzero; ++i) {
+            codes.bytes[places[i]] = dense[i];
+        }
+    }
+    if (!shape.wide()) {
+        return FEWBITS_OK;
+    }
+    if (small && codes.small != nullptr) {
+        *codes.small = true;
+        return FEWBITS_OK;
+    }
+    std::fill_n(codes.words, codes.count, uint16_t{0});
+    bool zero = false;
+    for (size_t i = 0; i < nonzero; ++i) {
+        const uint16_t code = small ? dense[i] : words[i];
+        zero |= code == 0;
+        codes.words[places[i]] = code;
+        codes.bytes[places[i]] = 1;
+    }
+    return zero ? FEWBITS_CODED_ZERO : FEWBITS_OK;
+}
+
 fewbits_status read_block(const CodedShape &shape, ConstBytes data, const CodesOut &codes) {
+    const uint8_t kind = data.empty() ? kRaw : data[0];
     fewbits_status status;
-    if (!data.empty() && data[0] == kSparse) {
+    if (kind == kGaps) {
         data = data.subspan(1);
-        status = read_sparse(shape, data, codes);
+        status = read_gaps(shape, data, codes);
+    } else if (kind == kMasked || kind == kFirstMasked) {
+        data = data.subspan(1);
+        status = read_masked(shape, data, kind == kMasked, codes);
     } else {
-        status = read_alike(shape, data, codes);
+        status = read_alike(shape, data, kind == kRans, codes);
     }
     if (status != FEWBITS_OK) {
         return status;

@@ -1,85 +1,14 @@
-// Writes blocks of codes: the choice of each block's kind and table. The choice is made in integers
+// Writes blocks of codes: the choice of each block's form and table. The choice is made in integers
 // only, so that every machine writes the same bytes. The loops over symbols are kernels.
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
-#include "coded_blocks.h"
+#include "coded_gaps.h"
+#include "coded_tables.h"
 
 namespace fewbits {
 namespace {
-
-// More lanes are faster. Each costs about three bytes: one per 512 codes is about one percent, and
-// one per 128 symbols that are not the most frequent three to eight percent.
-int lanes_kind(size_t count, size_t rare) {
-    const size_t most = std::min(count / 4096, rare / 1024);
-    return std::min(static_cast<int>(std::bit_width(most)), 3);
-}
-
-// Bits, the least significant one first.
-class BitWriter {
-  public:
-    explicit BitWriter(uint8_t *to) : to_(to) {}
-    void put(uint32_t value, int width) {
-        pending_ |= uint64_t{value} << bits_;
-        for (bits_ += width; bits_ >= 8; bits_ -= 8, pending_ >>= 8) {
-            *to_++ = static_cast<uint8_t>(pending_);
-        }
-    }
-    uint8_t *end() { // with zeros to the end of the byte
-        if (bits_ > 0) {
-            *to_++ = static_cast<uint8_t>(pending_);
-        }
-        return to_;
-    }
-
-  private:
-    uint8_t *to_;
-    uint64_t pending_ = 0;
-    int bits_ = 0;
-};
-
-using Frequencies = uint16_t[256];
-
-// Frequencies that add up to 4096, at least 1 for each symbol that occurs, of which there are two
-// or more.
-void normalise(const Histogram &histogram, size_t count, Frequencies &frequencies) {
-    uint32_t sum = 0;
-    for (size_t symbol = 0; symbol < 256; ++symbol) {
-        const uint32_t share =
-            histogram[symbol] * kRansTotal / static_cast<uint32_t>(count); // at most 2^28
-        const uint32_t frequency = histogram[symbol] == 0 ? 0 : std::max(share, 1u);
-        frequencies[symbol] = static_cast<uint16_t>(frequency);
-        sum += frequency;
-    }
-    if (sum < kRansTotal) {
-        const auto most = std::max_element(histogram, histogram + 256) - histogram;
-        frequencies[most] = static_cast<uint16_t>(frequencies[most] + kRansTotal - sum);
-    }
-    for (; sum > kRansTotal; --sum) {
-        --*std::max_element(frequencies, frequencies + 256);
-    }
-}
-
-uint8_t *write_table(const Frequencies &frequencies, uint8_t *to) {
-    size_t first = 0;
-    size_t last = 255;
-    for (; frequencies[first] == 0; ++first) {
-    }
-    for (; frequencies[last] == 0; --last) {
-    }
-    BitWriter bits(to);
-    bits.put(static_cast<uint32_t>(first), 8);
-    bits.put(static_cast<uint32_t>(last), 8);
-    for (size_t symbol = first; symbol <= last; ++symbol) {
-        const uint32_t frequency = frequencies[symbol];
-        const auto number = static_cast<int>(std::bit_width(frequency));
-        bits.put(static_cast<uint32_t>(number), 4);
-        if (number > 1) {
-            bits.put(frequency - (1u << (number - 1)), number - 1);
-        }
-    }
-    return bits.end();
-}
 
 // The smallest base whose window [base, base + 253] holds most of the codes that are not 0, of
 // which there is one at least.
@@ -118,14 +47,6 @@ bool in_words(const CodedShape &shape, const CodesIn &codes) {
     return shape.wide() && codes.words != nullptr;
 }
 
-bool all_equal(const CodedShape &shape, const CodesIn &codes) {
-    const bool words = in_words(shape, codes);
-    const void *const values = words ? static_cast<const void *>(codes.words) : codes.bytes;
-    const size_t item = words ? 2 : 1;
-    const void *const next = static_cast<const uint8_t *>(values) + item;
-    return std::memcmp(values, next, item * (codes.count - 1)) == 0; // each equals the one before
-}
-
 uint32_t code_at(const CodedShape &shape, const CodesIn &codes, size_t i) {
     return in_words(shape, codes) ? codes.words[i] : codes.bytes[i];
 }
@@ -149,17 +70,6 @@ uint8_t *write_constant(uint32_t code, uint8_t *to) {
     return to + 3;
 }
 
-RansEncodeTable encode_table(const Frequencies &frequencies) {
-    RansEncodeTable table;
-    for (uint32_t symbol = 0, first = 0; symbol < 256; ++symbol) {
-        if (frequencies[symbol] > 0) {
-            table.set(static_cast<uint8_t>(symbol), frequencies[symbol], first);
-            first += frequencies[symbol];
-        }
-    }
-    return table;
-}
-
 // The codes that have no symbol of their own.
 uint8_t *write_escapes(const CodedShape &shape, const CodesIn &codes, ConstBytes symbols,
                        uint8_t *to) {
@@ -172,52 +82,49 @@ uint8_t *write_escapes(const CodedShape &shape, const CodesIn &codes, ConstBytes
     return bits.end();
 }
 
-// The rANS body and its kind, or null where it is not smaller than the raw body. `symbols` are
-// those of the codes, and how often each occurs.
+// One form's kind and body, or null where it is not smaller than the raw block. `symbols` are those
+// of the codes.
 uint8_t *write_rans(const CodedShape &shape, const CodesIn &codes, ConstBytes symbols,
-                    const Histogram &histogram, uint32_t base, uint8_t *kind_byte) {
-    Frequencies frequencies;
-    normalise(histogram, codes.count, frequencies);
-    uint8_t head[2 + kLargestTable];
-    uint8_t *head_end = head;
-    size_t escapes = 0;
+                    const RansPlan &plan, size_t escaped, uint32_t base, uint8_t *to) {
+    uint8_t head[4 + kLargestTable] = {kRans, static_cast<uint8_t>(plan.lanes | plan.coarse << 3)};
+    uint8_t *head_end = head + 2;
     if (shape.wide()) {
         *head_end++ = static_cast<uint8_t>(base);
         *head_end++ = static_cast<uint8_t>(base >> 8);
-        escapes = packed_size(histogram[kEscape], shape.width());
     }
-    head_end = write_table(frequencies, head_end);
-    const size_t head_size = static_cast<size_t>(head_end - head);
-    const int kind =
-        lanes_kind(codes.count, codes.count - *std::max_element(histogram, histogram + 256));
-    const size_t lanes = size_t{4} << kind;
-    const size_t fixed = head_size + 4 * lanes + escapes;
-    const size_t raw = packed_size(codes.count, shape.width());
+    std::memcpy(head_end, plan.table, plan.table_size);
+    const auto head_size = static_cast<size_t>(head_end - head) + plan.table_size;
+    const size_t lanes = plan.lane_count();
+    const size_t fixed = head_size + 4 * lanes + packed_size(escaped, shape.width());
+    const size_t raw = 1 + packed_size(codes.count, shape.width());
     if (fixed >= raw) {
         return nullptr;
     }
-    const RansEncodeTable table = encode_table(frequencies);
     uint32_t states[kMaxLanes];
     std::fill_n(states, lanes, kRansLow);
-    // The words may take what keeps the body one byte smaller than the raw one. They are written
+    // The words may take what keeps the block one byte smaller than the raw one. They are written
     // downwards from there and then moved to their place.
-    uint8_t *const body = kind_byte + 1;
-    const Bytes room = {body + head_size + 4 * lanes, raw - 1 - fixed};
-    uint8_t *const words = kernels().coder.encode(symbols, table, {states, lanes}, room);
+    const Bytes room = {to + head_size + 4 * lanes, raw - 1 - fixed};
+    uint8_t *const words =
+        kernels().coder.encode(symbols, plan.encode_table(), {states, lanes}, room);
     if (words == nullptr) {
         return nullptr;
     }
     const size_t words_size = static_cast<size_t>(room.data() + room.size() - words);
     std::memmove(room.data(), words, words_size);
-    *kind_byte = static_cast<uint8_t>(kRans + kind);
-    std::memcpy(body, head, head_size);
-    std::memcpy(body + head_size, states, 4 * lanes);
+    std::memcpy(to, head, head_size);
+    std::memcpy(to + head_size, states, 4 * lanes);
     uint8_t *const end = room.data() + words_size;
-    return escapes > 0 ? write_escapes(shape, codes, symbols, end) : end;
+    return escaped > 0 ? write_escapes(shape, codes, symbols, end) : end;
 }
 
 // The symbols of wide codes; returns the base that they are relative to.
 uint32_t write_symbols(const CodedShape &shape, const CodesIn &codes, uint8_t *symbols) {
+    const uint16_t *const words = codes.words;
+    if (std::memcmp(words, words + 1, 2 * (codes.count - 1)) == 0) { // all equal: 0, or the base
+        std::memset(symbols, words[0] != 0, codes.count);
+        return words[0];
+    }
     const uint32_t base = choose_base({codes.words, codes.count}, shape.bound);
     for (size_t i = 0; i < codes.count; ++i) {
         const uint32_t code = codes.words[i];
@@ -227,21 +134,174 @@ uint32_t write_symbols(const CodedShape &shape, const CodesIn &codes, uint8_t *s
     return base;
 }
 
-// Which codes of a block are not 0: their number, and a bit for each code.
+// Which codes of a block are not 0: a bit for each code.
 struct Mask {
+    size_t count;
     size_t nonzero;
     uint8_t bits[kMostPlane];
 
     explicit Mask(ConstBytes symbols)
-        : nonzero(kernels().coder.nonzero(symbols, {bits, packed_size(symbols.size(), 1)})) {}
+        : count(symbols.size()), nonzero(kernels().coder.nonzero(symbols, plane())) {}
+    Bytes plane() { return {bits, packed_size(count, 1)}; }
+    ConstBytes plane() const { return {bits, packed_size(count, 1)}; }
+};
+
+// Where they are, if they are few.
+struct Places {
+    size_t count = 0;
+    uint32_t each[kMostGaps];
+
+    void find(ConstBytes mask) {
+        for (size_t at = 0; at < mask.size(); at += 8) {
+            const auto first = static_cast<uint32_t>(8 * at);
+            for (uint64_t word = load_word(mask, at); word != 0; word &= word - 1) {
+                each[count++] = first + static_cast<uint32_t>(std::countr_zero(word));
+            }
+        }
+    }
+};
+
+// A block's symbols, one a code, and how often each occurs.
+struct Symbols {
+    ConstBytes each;
+    uint32_t base;
+    Histogram counts = {};
+
+    // Counts those at few places one by one, if there are places; all others are 0.
+    Symbols(ConstBytes symbols, uint32_t first, const Places *few) : each(symbols), base(first) {
+        if (few == nullptr) {
+            kernels().coder.count_symbols(each, counts);
+            return;
+        }
+        counts[0] = static_cast<uint32_t>(each.size() - few->count);
+        for (size_t i = 0; i < few->count; ++i) {
+            ++counts[each[few->each[i]]];
+        }
+    }
+    // Those of codes that are not 0, in the same order.
+    Symbols(ConstBytes dense, const Symbols &all) : each(dense), base(all.base) {
+        std::copy(all.counts, all.counts + 256, counts);
+        counts[0] = 0;
+    }
+
+    size_t escaped(const CodedShape &shape) const { return shape.wide() ? counts[kEscape] : 0; }
+    uint64_t cost(const CodedShape &shape, const RansPlan &plan) const {
+        const auto width = static_cast<uint64_t>(shape.width());
+        return plan.cost(counts) + 256 * width * (plan.equal ? 0 : escaped(shape));
+    }
+};
+
+// A block that is not sparse, in the smallest of its forms.
+uint8_t *write_alike(const CodedShape &shape, const CodesIn &codes, const Symbols &symbols,
+                     const RansPlan &plan, uint8_t *to) {
+    uint8_t *end = nullptr;
+    if (!plan.equal) {
+        const size_t escaped = symbols.escaped(shape);
+        end = write_rans(shape, codes, symbols.each, plan, escaped, symbols.base, to);
+    } else if (packed_size(codes.count, shape.width()) >= 2) {
+        end = write_constant(code_at(shape, codes, 0), to);
+    }
+    if (end == nullptr) {
+        to[0] = kRaw;
+        end = write_raw(shape, codes, to + 1);
+    }
+    return end;
+}
+
+// The mask as a block of bytes, then the codes that are not 0.
+struct MaskedForm {
+    CodedShape plane;
+    CodesIn codes;
+    Symbols symbols;
+    RansPlan plan;
+
+    MaskedForm(ConstBytes mask, const Places *bytes)
+        : plane{mask.size(), 256, false}, codes{mask.size(), mask.data(), nullptr, nullptr},
+          symbols(mask, 1, bytes), plan(symbols.counts, mask.size()) {}
+
+    uint64_t cost() const { return symbols.cost(plane, plan); }
+    uint8_t *write(uint8_t *to) const {
+        *to++ = kMasked;
+        uint8_t *const end = write_alike(plane, codes, symbols, plan, to + kLengthSize);
+        const auto length = static_cast<uint32_t>(end - to) - static_cast<uint32_t>(kLengthSize);
+        std::memcpy(to, &length, kLengthSize);
+        return end;
+    }
+};
+
+// The gaps before the codes that are not 0, then these.
+struct GapsForm {
+    size_t nonzero;
+    GapModel model;
+    uint8_t steps[kMostGaps]; // as symbols
+    uint16_t lows[kMostGaps];
+    uint16_t escaped[kMostGaps];
+    size_t escapes = 0;
+
+    GapsForm(size_t count, const Places &places)
+        : nonzero(places.count), model(count, places.count) {
+        const uint32_t low_bits = (1u << model.low) - 1;
+        uint32_t next = 0;
+        for (size_t i = 0; i < nonzero; ++i) {
+            const uint32_t gap = places.each[i] - next;
+            const uint32_t step = gap >> model.low;
+            next = places.each[i] + 1;
+            lows[i] = static_cast<uint16_t>(gap & low_bits);
+            steps[i] = static_cast<uint8_t>(std::min(step, model.escape()));
+            escaped[escapes] = static_cast<uint16_t>(step);
+            escapes += step >= model.escape();
+        }
+    }
+
+    // In 256ths of a bit.
+    uint64_t cost() const {
+        uint64_t costs[64];
+        for (size_t symbol = 0; symbol < model.symbols; ++symbol) {
+            costs[symbol] = symbol_cost(model.frequencies[symbol]);
+        }
+        uint64_t sum = 24 * gap_lanes(nonzero) + nonzero * static_cast<size_t>(model.low) +
+                       escapes * size_t{kStepWidth};
+        sum *= 256;
+        for (size_t i = 0; i < nonzero; ++i) {
+            sum += costs[steps[i]];
+        }
+        return sum;
+    }
+
+    uint8_t *write(uint8_t *to) const {
+        to[0] = kGaps;
+        to[1] = static_cast<uint8_t>(nonzero);
+        to[2] = static_cast<uint8_t>(nonzero >> 8);
+        RansEncodeTable table;
+        for (uint32_t symbol = 0, first = 0; symbol < model.symbols; ++symbol) {
+            table.set(static_cast<uint8_t>(symbol), model.frequencies[symbol], first);
+            first += model.frequencies[symbol];
+        }
+        const size_t lanes = gap_lanes(nonzero);
+        uint32_t states[kMaxLanes];
+        std::fill_n(states, lanes, kRansLow);
+        uint8_t *const at = to + 3 + 4 * lanes;
+        const Bytes room = {at, 2 * nonzero}; // a symbol puts out one word at most
+        uint8_t *const words =
+            kernels().coder.encode({steps, nonzero}, table, {states, lanes}, room);
+        const auto size = static_cast<size_t>(at + room.size() - words);
+        std::memmove(at, words, size);
+        std::memcpy(to + 3, states, 4 * lanes);
+        BitWriter bits(at + size);
+        for (size_t i = 0; i < nonzero; ++i) {
+            bits.put(lows[i], model.low);
+        }
+        uint8_t *const end = bits.end();
+        std::memcpy(end, escaped, 2 * escapes);
+        return end + 2 * escapes;
+    }
 };
 
 // The signs of the codes that are not 0.
-uint8_t *write_signs(size_t count, const Mask &mask, const uint8_t *signs, uint8_t *to) {
-    const size_t plane_size = packed_size(count, 1);
+uint8_t *write_signs(const Mask &mask, const uint8_t *signs, uint8_t *to) {
     const size_t size = packed_size(mask.nonzero, 1);
-    if (mask.nonzero < count) {
-        kernels().coder.join_bits({signs, plane_size}, {mask.bits, plane_size}, {to, size});
+    if (mask.nonzero < mask.count) {
+        kernels().coder.join_bits({signs, mask.plane().size()}, mask.plane(), {to, size});
     } else {
         std::memcpy(to, signs, size);
         to[size - 1] = static_cast<uint8_t>(to[size - 1] & mask.bits[size - 1]); // no bits beyond
@@ -249,85 +309,122 @@ uint8_t *write_signs(size_t count, const Mask &mask, const uint8_t *signs, uint8
     return to + size;
 }
 
-// Kind and body of a block that is not sparse, in the smallest of its forms. A block of words
-// leaves its symbols in `scratch`. The histogram, if it is all 0, is filled unless the codes are
-// equal.
-uint8_t *write_alike(const CodedShape &shape, const CodesIn &codes, uint8_t *scratch,
-                     Histogram &histogram, uint8_t *to) {
-    const bool words = in_words(shape, codes);
-    const uint8_t *symbols = words ? scratch : codes.bytes;
-    uint8_t *end;
-    if (all_equal(shape, codes) && packed_size(codes.count, shape.width()) >= 2) {
-        const uint32_t code = code_at(shape, codes, 0);
-        end = write_constant(code, to);
-        if (words) {
-            std::memset(scratch, code != 0, codes.count);
-        }
-    } else {
-        const uint32_t base = words ? write_symbols(shape, codes, scratch) : 1;
-        if (std::all_of(histogram, histogram + 256, [](uint32_t count) { return count == 0; })) {
-            kernels().coder.count_symbols({symbols, codes.count}, histogram);
-        }
-        end = write_rans(shape, codes, {symbols, codes.count}, histogram, base, to);
-        if (end == nullptr) {
-            to[0] = kRaw;
-            end = write_raw(shape, codes, to + 1);
+// The bytes of a mask that are not 0, few as the codes are.
+void find_bytes(const Places &codes, Places &bytes) {
+    for (size_t i = 0; i < codes.count; ++i) {
+        const uint32_t byte = codes.each[i] / 8;
+        if (bytes.count == 0 || bytes.each[bytes.count - 1] != byte) {
+            bytes.each[bytes.count++] = byte;
         }
     }
-    return end;
 }
 
-// Kind and body of a sparse block: the mask as a block of bytes, then the codes that are not 0,
-// whose histogram is given.
-uint8_t *write_sparse(const CodedShape &shape, const CodesIn &codes, const Mask &mask,
-                      Histogram &dense_histogram, uint8_t *to) {
-    const size_t plane_size = packed_size(codes.count, 1);
-    const CodedShape plane = {plane_size, 256, false};
-    to[0] = kSparse;
-    uint8_t *const start = to + 1 + kLengthSize;
-    Histogram histogram = {};
-    uint8_t *const end =
-        write_alike(plane, {plane_size, mask.bits, nullptr, nullptr}, nullptr, histogram, start);
-    const auto length = static_cast<uint32_t>(end - start);
-    std::memcpy(to + 1, &length, kLengthSize);
+// A block with many zeros and some codes that are none, in the form that costs least, the first
+// among equals. Forms without the zeros are made apart, because one may turn out larger than a raw
+// block.
+uint8_t *write_many_zeros(const CodedShape &shape, const CodesIn &codes, const Symbols &symbols,
+                          const RansPlan &plan, const Mask &mask, const Places *few, uint8_t *to) {
     uint8_t dense[kCodedBlock + kSlack];
-    kernels().coder.join_bytes({codes.bytes, codes.count}, {mask.bits, plane_size},
-                               {dense, mask.nonzero + kSlack});
-    const CodesIn others = {mask.nonzero, dense, nullptr, nullptr};
-    return write_alike(shape, others, nullptr, dense_histogram, end);
+    uint16_t words[kMostGaps];
+    const Symbols rest({dense, mask.nonzero}, symbols);
+    const RansPlan rest_plan(rest.counts, mask.nonzero);
+    const uint64_t rest_cost = rest.cost(shape, rest_plan);
+    uint64_t least = symbols.cost(shape, plan);
+    std::optional<MaskedForm> masked;
+    std::optional<GapsForm> gaps;
+    if (!shape.wide()) {
+        Places bytes;
+        if (few != nullptr) {
+            find_bytes(*few, bytes);
+        }
+        masked.emplace(mask.plane(), few == nullptr ? nullptr : &bytes);
+        const uint64_t cost = masked->cost() + rest_cost;
+        if (cost < least) {
+            least = cost;
+        } else {
+            masked.reset();
+        }
+    }
+    if (few != nullptr) {
+        gaps.emplace(codes.count, *few);
+        if (gaps->cost() + rest_cost >= least) {
+            gaps.reset();
+        }
+    }
+    if (!masked && !gaps) {
+        return write_alike(shape, codes, symbols, plan, to);
+    }
+    uint8_t other[1 + kLengthSize + 1 + kMostPlane + 1 + kCodedBlock];
+    const bool also_words = gaps && in_words(shape, codes);
+    uint8_t *end;
+    if (gaps) {
+        for (size_t i = 0; i < mask.nonzero; ++i) {
+            dense[i] = symbols.each[few->each[i]];
+            words[i] = also_words ? codes.words[few->each[i]] : uint16_t{0};
+        }
+        end = gaps->write(other);
+    } else {
+        kernels().coder.join_bytes(symbols.each, mask.plane(), {dense, mask.nonzero + kSlack});
+        end = masked->write(other);
+    }
+    const CodesIn others = {mask.nonzero, dense, also_words ? words : nullptr, nullptr};
+    const auto size = static_cast<size_t>(write_alike(shape, others, rest, rest_plan, end) - other);
+    if (size > packed_size(codes.count, shape.width())) {
+        to[0] = kRaw;
+        return write_raw(shape, codes, to + 1);
+    }
+    std::memcpy(to, other, size);
+    return to + size;
 }
 
 uint8_t *write_block(const CodedShape &shape, const CodesIn &codes, uint8_t *to) {
     uint8_t scratch[kCodedBlock]; // the symbols of a block of words
-    Histogram histogram = {};
-    uint8_t *end = write_alike(shape, codes, scratch, histogram, to);
-    const Mask mask({in_words(shape, codes) ? scratch : codes.bytes, codes.count});
-    const size_t zeros = codes.count - mask.nonzero;
-    if (!shape.wide() && mask.nonzero > 0 && zeros * kSparseShare >= codes.count) {
-        uint8_t other[1 + kLengthSize + 1 + kMostPlane + 1 + kCodedBlock];
-        histogram[0] = 0;
-        const auto size =
-            static_cast<size_t>(write_sparse(shape, codes, mask, histogram, other) - other);
-        if (size < static_cast<size_t>(end - to)) {
-            std::memcpy(to, other, size);
-            end = to + size;
-        }
+    const bool words = in_words(shape, codes);
+    const uint32_t base = words ? write_symbols(shape, codes, scratch) : 1;
+    const Mask mask({words ? scratch : codes.bytes, codes.count});
+    Places places;
+    const bool few = mask.nonzero > 0 && mask.nonzero * kGapShare <= codes.count;
+    if (few) {
+        places.find(mask.plane());
     }
-    return shape.is_signed ? write_signs(codes.count, mask, codes.signs, end) : end;
+    const Symbols symbols({words ? scratch : codes.bytes, codes.count}, base,
+                          few ? &places : nullptr);
+    const RansPlan plan(symbols.counts, codes.count);
+    const bool many = !plan.equal && (codes.count - mask.nonzero) * kZerosShare >= codes.count;
+    uint8_t *const end =
+        many ? write_many_zeros(shape, codes, symbols, plan, mask, few ? &places : nullptr, to)
+             : write_alike(shape, codes, symbols, plan, to);
+    return shape.is_signed ? write_signs(mask, codes.signs, end) : end;
 }
 
 } // namespace
 
-void CodedWriter::write(const CodesIn &codes) {
-    uint8_t *const block = at_ + kLengthSize;
-    finish(write_block(shape_, codes, block));
+bool CodedWriter::write(const CodesIn &codes) {
+    const size_t signs = shape_.is_signed ? packed_size(codes.count, 1) : 0;
+    if (capacity_ - size() < kLengthSize + 1 + packed_size(codes.count, shape_.width()) + signs) {
+        return write_apart(codes);
+    }
+    finish(write_block(shape_, codes, at_ + kLengthSize));
+    return true;
+}
+
+bool CodedWriter::write_apart(const CodesIn &codes) {
+    uint8_t block[1 + 2 * kCodedBlock + kMostPlane];
+    const auto block_size = static_cast<size_t>(write_block(shape_, codes, block) - block);
+    if (capacity_ - size() < kLengthSize + block_size) {
+        return false;
+    }
+    std::memcpy(at_ + kLengthSize, block, block_size);
+    finish(at_ + kLengthSize + block_size);
+    return true;
 }
 
 void CodedWriter::write_equal(uint8_t code, size_t count, const uint8_t *signs) {
     if (packed_size(count, shape_.width()) < 2) { // codes of a fixed width are shorter
         uint8_t bytes[16];
         std::memset(bytes, code, count);
-        return write({count, bytes, nullptr, signs});
+        write({count, bytes, nullptr, signs});
+        return;
     }
     uint8_t *const block = at_ + kLengthSize;
     uint8_t *const end = write_constant(code, block);

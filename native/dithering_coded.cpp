@@ -180,7 +180,8 @@ void dither_coded(In<typename F::Bits> values, const Stream &stream, const Dithe
             kernel.dither_levels(own, from, scale, shape, codes.levels + first,
                                  codes.signs + first / 8, tally);
         });
-        return writer.write({values.size(), codes.levels, nullptr, codes.signs});
+        writer.write({values.size(), codes.levels, nullptr, codes.signs});
+        return;
     }
     ManyLevels codes;
     each([&](size_t first, auto own, const Stream &from, Wide<F> scale) {

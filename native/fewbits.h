@@ -62,7 +62,9 @@ enum fewbits_status {
     FEWBITS_FRAME_WIDTH = 29,      /* detail: word width found, smallest width that suffices */
     FEWBITS_FRAME_ELEMENTS = 30,   /* detail: elements (at most 2^64-1), the caller's limit */
     FEWBITS_FRAME_LENGTH = 31,     /* detail: length that the header declares, bytes given */
-    FEWBITS_OTHER_FRAME = 32       /* not a sound frame of the recipe, for whatever reason */
+    FEWBITS_OTHER_FRAME = 32,      /* not a sound frame of the recipe, for whatever reason */
+
+    FEWBITS_CODED_GAPS = 33 /* gaps that do not fit into their block, or not as a writer has them */
 };
 
 enum fewbits_dtype {
@@ -111,8 +113,9 @@ FEWBITS_API int fewbits_unpack(const uint8_t *packed, size_t packed_size, int wi
 
 /* Entropy coding: `count` codes below `bound` (2 to 65536), each with a sign if it is not 0. Signs
  * are a packed plane of one bit for each code; null if the codes have none. `fewbits_coded_size` is
- * the largest size that a section can have (saturated at 2^64-1; 0 for a bound out of range), and
- * the capacity that encoding asks for. Signs of zeros are ignored by encode and 0 after decode. */
+ * the largest size that a section can have (saturated at 2^64-1; 0 for a bound out of range): with
+ * less capacity, encoding may end with FEWBITS_BAD_SIZE. Signs of zeros are ignored by encode and 0
+ * after decode. */
 FEWBITS_API uint64_t fewbits_coded_size(uint64_t count, uint32_t bound, int is_signed);
 FEWBITS_API int fewbits_coded_encode(const uint16_t *codes, const uint8_t *signs, size_t count,
                                      uint32_t bound, uint8_t *out, size_t capacity,
@@ -178,10 +181,10 @@ typedef struct fewbits_steps {
     int32_t shift; /* products of float64 are of values times 2^-shift, -1073 to 1024 */
 } fewbits_steps;
 
-/* `capacity` is at least fewbits_coded_size. For each run two `sums` are written: of |value| *
- * |code| in the order that the reference gives, and of squared codes; without `fit`, 0 and whether
- * a code is not 0. The scales must be large enough for the bound. Values that are not finite have
- * the code 0 and are counted. */
+/* With less capacity than fewbits_coded_size it may end with FEWBITS_BAD_SIZE. For each run two
+ * `sums` are written: of |value| * |code| in the order that the reference gives, and of squared
+ * codes; without `fit`, 0 and whether a code is not 0. The scales must be large enough for the
+ * bound. Values that are not finite have the code 0 and are counted. */
 FEWBITS_API int fewbits_steps_encode(const void *values, size_t count, const fewbits_steps *how,
                                      const void *scales, double *sums, size_t runs, uint8_t *out,
                                      size_t capacity, size_t *written, fewbits_tally *tally);

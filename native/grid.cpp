@@ -94,9 +94,8 @@ template <class F> int run_row(fewbits_unit &unit, Direction direction) {
         return FEWBITS_BAD_ARGUMENT;
     }
     const size_t key = rounding == FEWBITS_STEP_SUBTRACTIVE ? sizeof(unit.key) : 0;
-    const CodedShape shape = {unit.count, row.bound, true};
     if (unit.count > SIZE_MAX / 64 || unit.sizes[0] != row.scales().size_bytes() ||
-        unit.sizes[2] != key || (encodes && unit.sizes[1] < shape.largest())) {
+        unit.sizes[2] != key) {
         return FEWBITS_BAD_SIZE;
     }
     if (!encodes) {

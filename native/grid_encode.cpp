@@ -174,7 +174,10 @@ template <class F> class GridEncoder {
                 return FEWBITS_BAD_ARGUMENT;
             }
             each_run(start, total, row_.block, [&](const StepPlace &at) { settle(at, words); });
-            writer.write({count, codes_.bytes, words ? codes_.words : nullptr, codes_.signs});
+            if (!writer.write(
+                    {count, codes_.bytes, words ? codes_.words : nullptr, codes_.signs})) {
+                return FEWBITS_BAD_SIZE;
+            }
         }
         return FEWBITS_OK;
     }
@@ -259,7 +262,7 @@ template <class F> int encode_once(const GridRow<F> &row, bool careful) {
     fewbits_unit &unit = row.unit;
     unit.tally = {0, 0};
     const bool within = find_steps(row, careful);
-    CodedWriter writer({unit.count, row.bound, true}, unit.sections[1]);
+    CodedWriter writer({unit.count, row.bound, true}, unit.sections[1], unit.sizes[1]);
     const int status = GridEncoder<F>(row).run(writer);
     if (status != FEWBITS_OK) {
         return status;

@@ -69,8 +69,10 @@ int encode(const Slice<F> &slice, In<typename F::Bits> values, double *sums, Cod
             sums[2 * at.number] = own.products;
             sums[2 * at.number + 1] = own.squares;
         });
-        writer.write({std::min(kCodedBlock, values.size() - block), codes.bytes,
-                      words ? codes.words : nullptr, codes.signs});
+        if (!writer.write({std::min(kCodedBlock, values.size() - block), codes.bytes,
+                           words ? codes.words : nullptr, codes.signs})) {
+            return FEWBITS_BAD_SIZE;
+        }
     }
     return FEWBITS_OK;
 }
@@ -121,12 +123,12 @@ int fewbits_steps_encode(const void *values, size_t count, const fewbits_steps *
         return FEWBITS_BAD_ARGUMENT;
     }
     const CodedShape shape = {count, how->bound, true};
-    if (!fits(*how, count, runs) || capacity < shape.largest()) {
+    if (!fits(*how, count, runs)) {
         return FEWBITS_BAD_SIZE;
     }
     *tally = {0, 0};
     return with_format(how->dtype, [&]<class F>(F) -> int {
-        CodedWriter writer(shape, out);
+        CodedWriter writer(shape, out, capacity);
         const Slice<F> slice = {*how, input<typename ScaleOf<F>::Bits>(scales, runs), count};
         const int status =
             encode<F>(slice, input<typename F::Bits>(values, count), sums, writer, *tally);

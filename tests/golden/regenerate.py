@@ -13,7 +13,7 @@ import struct
 import sys
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -246,11 +246,64 @@ def _rows() -> Iterator[Good]:
             yield Good(path, spec, dtype, (7, 11), f"{recipe} {100 + number}")
 
 
-GOOD = (*CHOSEN, *_rows())
+# Frames of wire version 1 that this version writes otherwise; it still reads them. Each has a second
+# one beside it.
+EARLIER = frozenset(
+    [
+        "natural/rans-float32",
+        "natural/rans-float64",
+        "natural/rans-float64-escapes",
+        "natural/rans-float16",
+        "natural/rans-bfloat16",
+        "natural/rans-sparse",
+        "natural/rans-nearest",
+        "natural-dithering/rans-float32",
+        "natural-dithering/rans-float64",
+        "natural-dithering/rans-float16",
+        "natural-dithering/rans-bfloat16",
+        "standard-dithering/rans-float32",
+        "standard-dithering/rans-float64",
+        "standard-dithering/rans-float16",
+        "standard-dithering/rans-bfloat16",
+        "sign/whole-float64",
+        "sign/whole-bfloat16",
+        "sign/blocks-float64",
+        "sign/blocks-bfloat16",
+        "sparse-dithering/float32",
+        "sparse-dithering/float64",
+        "sparse-dithering/float16",
+        "sparse-dithering/bfloat16",
+        "sparse-dithering/float64-corners",
+        "sparse-dithering/least-squares",
+        "sparse-dithering/matched",
+        "sparse-dithering/blocks-nonfinite",
+        "sparse-dithering/stochastic",
+        "sparse-dithering/stochastic-float16",
+        "sparse-dithering/subtractive",
+        "sparse-dithering/subtractive-float64",
+        "sparse-dithering/fine",
+        "sparse-dithering/half-way",
+        "sparse-dithering/half-way-blocks",
+        "sparse-dithering/dithered",
+        "spherical/float32",
+        "spherical/sparse",
+        "spherical/escape",
+        "top-k/rans",
+    ]
+)
+FIRST = (*CHOSEN, *_rows())
+GOOD = (
+    *FIRST,
+    *(replace(case, path=f"{case.path}-2") for case in FIRST if case.path in EARLIER),
+    Good("natural/rans-gaps", "natural:coder=rans", "float32", (3000,), "scattered 90"),
+    Good("natural/rans-gaps-float64", "natural:coder=rans", "float64", (3000,), "scattered 91"),
+    Good("natural/rans-mask", "natural:coder=rans", "float16", (3000,), "sparse 92"),
+    Good("sparse-dithering/gaps", "sparse-dithering:nu=30", "float32", (2000,), "words 93"),
+)
 
 
 def values(recipe: str, format: Format, shape: tuple[int, ...]) -> np.ndarray:
-    """The vector of a recipe: `words`, `corners`, `sparse` or `nonfinite`, and its words' seed.
+    """The vector of a recipe: `words`, `corners`, `sparse`, `scattered` or `nonfinite`, and a seed.
 
     Word w becomes (w as a signed number) * 2^-28 * 2^-(w mod 8): exact in float64, then rounded to
     the format.
@@ -268,6 +321,9 @@ def values(recipe: str, format: Format, shape: tuple[int, ...]) -> np.ndarray:
     elif kind == "sparse":
         x = x.copy()
         x[np.repeat(words[: -(-count // 5)] % 3 > 0, 5)[:count]] = 0
+    elif kind == "scattered":
+        x = x.copy()
+        x[words >> 12 & 31 > 0] = 0
     elif kind == "nonfinite":
         patterns = [format.quiet_nan, format.infinity, format.infinity | format.sign]
         x = x.reshape(-1).copy()
@@ -342,11 +398,13 @@ def _places(data: bytes) -> bytes:
     return sealed(header + data + bytes(8))
 
 
-def _coded(block: bytes, format: str = "float32", count: int = 4) -> bytes:
+def _coded(block: bytes, format: str = "float32", count: int = 4, version: int = 1) -> bytes:
     """A frame of `natural:coder=rans` with one block."""
     section = len(block).to_bytes(3, "little") + block
     stage = StageRecord(4, (Parameter(1, ParameterType.CHOICE, 1),))
-    return sealed(Header(BY_NAME[format], (count,), (stage,), (len(section),)).encode() + section)
+    lengths = (len(section),)
+    header = Header(BY_NAME[format], (count,), (stage,), lengths, version=version)
+    return sealed(header.encode() + section)
 
 
 def _scaled(
@@ -510,11 +568,8 @@ def bad() -> dict[str, Bad]:
         "no-nan": Bad(_identity(_fixed(5, 4)), decode, flag.format(0)),
     }
     halving = struct.pack("<4I", *[1 << 30] * 4)  # fifteen times the first symbol, to 2^15
-    rare = np.full(101, 1023, np.uint16)
-    rare[50] = 5
-    escaping = coders.coded_encode(rare, 2048, np.zeros(101, np.uint8))[
-        3:
-    ]  # two bytes before 13 of signs
+    # 101 codes, one of them, 5, escaped in the two bytes before 13 of signs.
+    escaping = bytes.fromhex("020203feff8c7d4328a3000098a10000d066400098a10000") + bytes(15)
     reasons = _native._REFUSED
     coded = {
         "coded-lengths": Bad(
@@ -682,8 +737,25 @@ def bad() -> dict[str, Bad]:
             "the header's parameters make no sense: alpha must be from 0.01 to 0.99, got 0.001",
         ),
     }
+    revised = {
+        "coded-gaps": Bad(
+            _coded(b"\x09\x03\0" + bytes(12), count=16, version=2),
+            decode,
+            reasons[_native.CODED_GAPS],
+        ),
+        "coded-head": Bad(
+            _coded(b"\x08\x40" + bytes(12), count=16, version=2),
+            decode,
+            reasons[_native.CODED_KIND],
+        ),
+        "coded-version": Bad(
+            _coded(b"\x01\x7f\0\0", version=2),
+            decode,
+            "wire version 2 where 1 suffices: not the canonical header",
+        ),
+    }
     earlier = {**structure, **stages, **sections, **coded}
-    return {**earlier, **composed, **dithered, **sparse, **directions}
+    return {**earlier, **composed, **dithered, **sparse, **directions, **revised}
 
 
 def entry(name: str, case: Bad) -> str:
@@ -716,6 +788,8 @@ def main() -> None:
     """Make what is missing and say what was made."""
     made = []
     for case in GOOD:
+        if case.path in EARLIER:
+            continue
         frame, base = case.frame(), HERE / "good" / case.path
         text = json.dumps(description(case, frame), indent=2) + "\n"
         made += [f"{case.path}.bin"] * _write_missing(base.with_suffix(".bin"), frame)

@@ -23,7 +23,17 @@ EXAMPLES = ROOT / "examples"
 DECODER = EXAMPLES / "decode_by_hand.py"
 GOOD = ROOT / "tests" / "golden" / "good"
 BAD = ROOT / "tests" / "golden" / "bad"
-BY_HAND = ("coded", "decode", "dithering", "formats", "random", "sparse", "spherical", "stages")
+BY_HAND = (
+    "coded",
+    "decode",
+    "dithering",
+    "formats",
+    "random",
+    "sparse",
+    "spherical",
+    "stages",
+    "tables",
+)
 PLAIN = (
     "identity",
     "float16",

@@ -40,6 +40,7 @@ OK, BAD_PADDING, BAD_CODE, BAD_SIGN = 0, 3, 4, 5
 CODED_LENGTHS, CODED_KIND, CODED_SHORT, CODED_LONG = 6, 7, 8, 9
 CODED_TABLE, CODED_STATE, CODED_ESCAPE, CODED_ZERO = 10, 11, 12, 13
 BAD_PLACES, BAD_LEVEL, _BAD_SCALE, _BAD_STEP, _NO_STEP, _ONLY_ZEROS = range(14, 20)
+CODED_GAPS = 33
 _REFUSED = {
     BAD_PADDING: "unused bits at the end of a section are not zero",
     BAD_CODE: "a code is not below its bound",
@@ -58,6 +59,7 @@ _REFUSED = {
     _BAD_STEP: BAD_STEP,
     _NO_STEP: CODES_WITHOUT_SCALE,
     _ONLY_ZEROS: ONLY_ZEROS,
+    CODED_GAPS: "the gaps of a coded block do not fit into it",
 }
 
 _SIZED = (c_void_p, c_size_t)  # an address and a size

@@ -2,7 +2,8 @@ r"""Entropy coding: interleaved rANS with a table of frequencies for each block 
 
 A section holds `count` codes below `bound`; if it is signed, every code that is not 0 has a sign.
 Codes come in blocks of 65,536, and each block is coded in the way that fits it: a constant, codes
-of a fixed width, or rANS. Signs are bits without structure and travel as they are.
+of a fixed width, rANS, or, where many codes are 0, their places and the others apart. Signs are
+bits without structure and travel as they are.
 
 rANS keeps the symbols of a lane in one number $x \in [2^{15}, 2^{31})$. A symbol with frequency
 $f$ of 4096 whose slots begin at $c$ takes it to
@@ -20,8 +21,21 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from fewbits.coding import gaps
 from fewbits.coding.bitpack import pack, packed_size, unpack
-from fewbits.coding.bits import BitSource, BitString, Source
+from fewbits.coding.bits import Source
+from fewbits.coding.frequencies import (
+    BAD_TABLE,
+    TOTAL,
+    Counts,
+    SlotTable,
+    coarseness,
+    normalised,
+    read_first_table,
+    read_table,
+    symbols_cost,
+    write_table,
+)
 from fewbits.errors import DecodeError
 
 _Codes = npt.NDArray[np.uint16]
@@ -29,16 +43,17 @@ Signs = npt.NDArray[np.uint8]
 
 CODER_BLOCK = 1 << 16
 LENGTH_SIZE = 3  # bytes before each block
-RAW, CONSTANT, RANS = 0, 1, 2  # RANS + k has 4 << k lanes
+RAW, CONSTANT, FIRST_RANS = 0, 1, 2  # FIRST_RANS + k has 4 << k lanes
 LANE_KINDS = 5
-SPARSE = RANS + LANE_KINDS
-REVISED = SPARSE + 1  # this kind and later ones are of wire version 2
-SPARSE_SHARE = 32  # blocks of which at least this part is zeros may be sparse
-TOTAL = 4096
+FIRST_MASKED = FIRST_RANS + LANE_KINDS
+REVISED = FIRST_MASKED + 1  # this kind and later ones are of wire version 2; only these are written
+RANS, GAPS, MASKED = REVISED, REVISED + 1, REVISED + 2
+MOST_LANES = 6  # log2; bits 0 to 2 of the byte after the kind
+RESERVED = 0xC0  # bits of that byte; those between are the table's coarseness
+ZEROS_SHARE = 32  # blocks of which at least this part is zeros may be written without them
 LOW, HIGH = 1 << 15, 1 << 31
 ESCAPE = 255  # the symbol of rare codes where codes are wider than a byte
 WINDOW = 254  # codes that have a symbol of their own there, 0 apart
-LARGEST_CLASS = 12
 _MOST = 2**64 - 1  # bytes: larger sizes are not told apart
 
 UNKNOWN_KIND = "a coded block is of an unknown kind"
@@ -79,36 +94,27 @@ def _width(bound: int) -> int:
 
 def is_revised(data: npt.NDArray[np.uint8]) -> bool:
     """Whether a section has a block of a kind that only wire version 2 has; takes any bytes."""
-    view, at = memoryview(data), 0
-    while at + LENGTH_SIZE < len(view):
-        if view[at + LENGTH_SIZE] >= REVISED:
+    at = 0
+    while at + LENGTH_SIZE < data.size:
+        *length, kind = data[at : at + LENGTH_SIZE + 1].tolist()
+        if kind >= REVISED:
             return True
-        at += LENGTH_SIZE + int.from_bytes(view[at : at + LENGTH_SIZE], "little")
+        at += LENGTH_SIZE + int.from_bytes(length, "little")
     return False
 
 
 # ---- what a writer chooses ----
 
 
-def lanes_kind(count: int, rare: int) -> int:
+def lanes_log2(count: int, rare: int) -> int:
     """More lanes are faster. Each costs about three bytes: one per 512 codes is one percent.
 
     Where nearly all symbols are equal it would be much more: one per 128 of the `rare`, the symbols
-    that are not the most frequent, is three to eight percent.
+    that are not the most frequent, is three to eight percent. Few of them have one lane.
     """
-    return min(min(count // 4096, rare // 1024).bit_length(), 3)
-
-
-def normalised(histogram: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Frequencies that add up to 4096, at least 1 for each symbol that occurs (two or more do)."""
-    share = histogram * TOTAL // histogram.sum()
-    frequencies = np.where(histogram > 0, np.maximum(share, 1), 0)
-    missing = TOTAL - int(frequencies.sum())
-    if missing > 0:
-        frequencies[histogram.argmax()] += missing
-    for _ in range(-missing):
-        frequencies[frequencies.argmax()] -= 1
-    return frequencies
+    if rare < 512:
+        return 0
+    return min((rare >> 8).bit_length(), max((count >> 10).bit_length(), 2), 5)
 
 
 def best_base(codes: _Codes, bound: int) -> int:
@@ -132,69 +138,127 @@ def encode(codes: _Codes, bound: int, signs: Signs | None = None) -> bytes:
 
 
 def _block(codes: _Codes, bound: int, signs: Signs | None) -> bytes:
-    block = _alike(codes, bound)
-    zeros = int(np.count_nonzero(codes == 0))
-    if bound <= 256 and zeros < codes.size <= SPARSE_SHARE * zeros:
-        sparse = _sparse(codes, bound)
-        block = sparse if len(sparse) < len(block) else block
+    raw = bytes([RAW]) + pack(codes, _width(bound)).tobytes()
+    block = _shortest(codes, bound)
+    block = block if len(block) < len(raw) + (block[0] == CONSTANT) else raw
     if signs is None:
         return block
     return block + np.packbits(signs[codes != 0], bitorder="little").tobytes()
 
 
-def _sparse(codes: _Codes, bound: int) -> bytes:
-    mask = _alike(np.packbits(codes != 0, bitorder="little").astype(np.uint16), 256)
+def _shortest(codes: _Codes, bound: int) -> bytes:
+    """The form that costs least by its frequencies; the first among equals."""
+    nonzero = codes[codes != 0]
+    if nonzero.size in (0, codes.size) or codes.size > ZEROS_SHARE * (codes.size - nonzero.size):
+        return _alike(codes, bound)
+    forms = [(_alike_cost(codes, bound), _alike)]
+    dense = _alike_cost(nonzero, bound)
+    if bound <= 256:
+        forms.append((_alike_cost(_mask(codes), 256) + dense, _masked))
+    if nonzero.size * gaps.LEAST_SHARE <= codes.size:
+        forms.append((_gaps_cost(codes) + dense, _by_gaps))
+    return min(forms, key=lambda form: form[0])[1](codes, bound)
+
+
+def _mask(codes: _Codes) -> _Codes:
+    return np.packbits(codes != 0, bitorder="little").astype(np.uint16)
+
+
+def _masked(codes: _Codes, bound: int) -> bytes:
+    mask = _packed_or_alike(_mask(codes), 256)
     length = len(mask).to_bytes(LENGTH_SIZE, "little")
-    return bytes([SPARSE]) + length + mask + _alike(codes[codes != 0], bound)
+    return bytes([MASKED]) + length + mask + _packed_or_alike(codes[codes != 0], bound)
 
 
-def _alike(codes: _Codes, bound: int) -> bytes:
-    raw = pack(codes, _width(bound)).tobytes()
-    if (codes == codes[0]).all():
-        coded = bytes([CONSTANT]) + int(codes[0]).to_bytes(2, "little")
-        shorter = len(coded) <= 1 + len(raw)
-    else:
-        coded = _rans_body(codes, bound)
-        shorter = len(coded) < 1 + len(raw)
-    return coded if shorter else bytes([RAW]) + raw
-
-
-def _rans_body(codes: _Codes, bound: int) -> bytes:
-    symbols, head, escapes = codes.astype(np.int64), b"", b""
-    if bound > 256:
-        base = best_base(codes, bound)
-        escaped = (codes != 0) & ((symbols < base) | (symbols >= base + WINDOW))
-        symbols = np.where(codes == 0, 0, np.where(escaped, ESCAPE, symbols - base + 1))
-        head = base.to_bytes(2, "little")
-        escapes = pack(codes[escaped], _width(bound)).tobytes()
-    histogram = np.bincount(symbols, minlength=256)
-    frequencies = normalised(histogram)
-    kind = lanes_kind(codes.size, codes.size - int(histogram.max()))
-    states, words = _encode_symbols(symbols, frequencies, 4 << kind)
+def _by_gaps(codes: _Codes, bound: int) -> bytes:
+    places = np.flatnonzero(codes)
+    model, lanes = gaps.model(codes.size, places.size), gaps.lanes(places.size)
+    found = gaps.gaps(places)
+    steps = found >> model.low
+    states, words = _encode_symbols(np.minimum(steps, model.escape), model.frequencies, lanes)
+    lows = (found & ((1 << model.low) - 1)).astype(np.uint16)
+    escaped = steps[steps >= model.escape].astype(np.uint16)
     return b"".join(
         [
-            bytes([RANS + kind]),
-            head,
-            _table(frequencies),
+            bytes([GAPS]),
+            places.size.to_bytes(2, "little"),
             np.array(states, "<u4").tobytes(),
             np.array(words, "<u2").tobytes(),
-            escapes,
+            pack(lows, model.low).tobytes() if model.low else b"",
+            pack(escaped, gaps.STEP_WIDTH).tobytes(),
+            _packed_or_alike(codes[places], bound),
         ]
     )
 
 
-def _table(frequencies: npt.NDArray[np.int64]) -> bytes:
-    used = np.flatnonzero(frequencies)
-    first, last = int(used[0]), int(used[-1])
-    bits = BitString()
-    bits.put(first, 8)
-    bits.put(last, 8)
-    for frequency in frequencies[first : last + 1].tolist():
-        number = frequency.bit_length()
-        bits.put(number, 4)
-        if number > 1:
-            bits.put(frequency - (1 << (number - 1)), number - 1)
-    return bits.to_bytes()
+def _gaps_cost(codes: _Codes) -> int:
+    places = np.flatnonzero(codes)
+    model = gaps.model(codes.size, places.size)
+    steps = np.minimum(gaps.gaps(places) >> model.low, model.escape)
+    histogram = np.bincount(steps, minlength=model.frequencies.size)
+    bits = 24 * gaps.lanes(places.size) + places.size * model.low
+    bits += int(histogram[-1]) * gaps.STEP_WIDTH
+    return symbols_cost(histogram, model.frequencies) + 256 * bits
+
+
+def _alike_cost(codes: _Codes, bound: int) -> int:
+    """What `_alike` costs, in 256ths of a bit."""
+    if (codes == codes[0]).all():
+        return 24 * 256
+    chosen = _symbols(codes, bound)
+    table = 8 * len(write_table(chosen.frequencies, chosen.coarse))
+    bits = table + (24 << chosen.lanes_log2) + chosen.escaped.size * _width(bound)
+    return symbols_cost(chosen.histogram, chosen.frequencies) + 256 * bits
+
+
+def _packed_or_alike(codes: _Codes, bound: int) -> bytes:
+    raw = bytes([RAW]) + pack(codes, _width(bound)).tobytes()
+    block = _alike(codes, bound)
+    return block if len(block) < len(raw) + (block[0] == CONSTANT) else raw
+
+
+class _Symbols(NamedTuple):
+    """What rANS writes of a block: symbols with their frequencies, and codes without a symbol."""
+
+    symbols: npt.NDArray[np.int64]
+    base: int
+    escaped: _Codes
+    histogram: Counts
+    frequencies: Counts
+    coarse: int
+    lanes_log2: int
+
+
+def _symbols(codes: _Codes, bound: int) -> _Symbols:
+    symbols, base, escaped = codes.astype(np.int64), 0, codes[:0]
+    if bound > 256:
+        base = best_base(codes, bound)
+        outside = (codes != 0) & ((symbols < base) | (symbols >= base + WINDOW))
+        symbols = np.where(codes == 0, 0, np.where(outside, ESCAPE, symbols - base + 1))
+        escaped = codes[outside]
+    histogram = np.bincount(symbols, minlength=256)
+    lanes = lanes_log2(codes.size, codes.size - int(histogram.max()))
+    coarse = coarseness(histogram)
+    shares = normalised(histogram, coarse)
+    return _Symbols(symbols, base, escaped, histogram, shares, coarse, lanes)
+
+
+def _alike(codes: _Codes, bound: int) -> bytes:
+    """All codes in one way: a constant, or rANS."""
+    if (codes == codes[0]).all():
+        return bytes([CONSTANT]) + int(codes[0]).to_bytes(2, "little")
+    chosen = _symbols(codes, bound)
+    states, words = _encode_symbols(chosen.symbols, chosen.frequencies, 1 << chosen.lanes_log2)
+    return b"".join(
+        [
+            bytes([RANS, chosen.lanes_log2 | chosen.coarse << 3]),
+            chosen.base.to_bytes(2, "little") if bound > 256 else b"",
+            write_table(chosen.frequencies, chosen.coarse),
+            np.array(states, "<u4").tobytes(),
+            np.array(words, "<u2").tobytes(),
+            pack(chosen.escaped, _width(bound)).tobytes(),
+        ]
+    )
 
 
 def _encode_symbols(
@@ -217,14 +281,6 @@ def _encode_symbols(
 # ---- reading ----
 
 
-class _Table(NamedTuple):
-    """For each slot: its symbol, the symbol's frequency, and the slot's place in the symbol."""
-
-    symbols: list[int]
-    frequencies: list[int]
-    places: list[int]
-
-
 def decode(data: bytes, bound: int, count: int, signed: bool) -> tuple[_Codes, Signs | None]:
     """The codes and signs in a section, by definition; refuses all other bytes."""
     at, blocks = 0, []
@@ -245,10 +301,9 @@ def decode(data: bytes, bound: int, count: int, signed: bool) -> tuple[_Codes, S
     return np.concatenate(codes), np.concatenate(signs) if signed else None
 
 
-def _read_alike(source: Source, bound: int, count: int) -> _Codes:
+def _read_alike(source: Source, bound: int, count: int, revised: bool) -> _Codes:
+    """A block of one form; where it is `revised` it may be of the kinds of wire version 2 only."""
     kind = source.number(1)
-    if kind >= RANS + LANE_KINDS:
-        raise DecodeError(UNKNOWN_KIND)
     if kind == RAW:
         return _read_packed(source, bound, count)
     if kind == CONSTANT:
@@ -256,15 +311,21 @@ def _read_alike(source: Source, bound: int, count: int) -> _Codes:
         if code >= bound:
             raise DecodeError("a code is not below its bound")
         return np.full(count, code, np.uint16)
-    return _read_rans(source, bound, count, 4 << (kind - RANS))
+    if revised and kind == RANS:
+        head = source.number(1)
+        if head & RESERVED or head & 7 > MOST_LANES:
+            raise DecodeError(UNKNOWN_KIND)
+        return _read_rans(source, bound, count, 1 << (head & 7), head >> 3)
+    if revised or kind >= FIRST_MASKED:
+        raise DecodeError(UNKNOWN_KIND)
+    return _read_rans(source, bound, count, 4 << (kind - FIRST_RANS))
 
 
-def _read_sparse(source: Source, bound: int, count: int) -> _Codes:
+def _read_masked(source: Source, bound: int, count: int, revised: bool) -> _Codes:
     if bound > 256:
         raise DecodeError(UNKNOWN_KIND)
-    source.number(1)
     own = Source(source.take(source.number(LENGTH_SIZE)))
-    mask = _read_alike(own, 256, packed_size(count, 1))
+    mask = _read_alike(own, 256, packed_size(count, 1), revised)
     if own.at < len(own.data):
         raise DecodeError("bytes are left over at the end of a coded block")
     bits = np.unpackbits(mask.astype(np.uint8), bitorder="little").astype(bool)
@@ -272,17 +333,47 @@ def _read_sparse(source: Source, bound: int, count: int) -> _Codes:
         raise DecodeError("unused bits at the end of a section are not zero")
     codes = np.zeros(count, np.uint16)
     if bits.any():
-        dense = _read_alike(source, bound, int(bits.sum()))
-        if (dense == 0).any():
-            raise DecodeError("a sparse block's mask has a bit for a code that is 0")
-        codes[bits[:count]] = dense
+        codes[bits[:count]] = _read_dense(source, bound, int(bits.sum()), revised)
+    return codes
+
+
+def _read_dense(source: Source, bound: int, count: int, revised: bool) -> _Codes:
+    dense = _read_alike(source, bound, count, revised)
+    if (dense == 0).any():
+        raise DecodeError("a sparse block's mask has a bit for a code that is 0")
+    return dense
+
+
+def _read_gaps(source: Source, bound: int, count: int) -> _Codes:
+    nonzero = source.number(2)
+    if not 0 < nonzero * gaps.LEAST_SHARE <= count:
+        raise DecodeError(_BAD_GAPS)
+    model = gaps.model(count, nonzero)
+    table = SlotTable([], [], [])
+    for step, frequency in enumerate(model.frequencies.tolist()):
+        table.add(step, frequency)
+    steps = _read_symbols(source, table, nonzero, gaps.lanes(nonzero)).astype(np.int64)
+    lows = _read_plain(source, model.low, nonzero)
+    escaped = steps == model.escape
+    steps[escaped] = _read_plain(source, gaps.STEP_WIDTH, int(escaped.sum()))
+    places = np.cumsum((steps << model.low) + lows + 1) - 1
+    if (steps[escaped] < model.escape).any() or places[-1] >= count:
+        raise DecodeError(_BAD_GAPS)
+    codes = np.zeros(count, np.uint16)
+    codes[places] = _read_dense(source, bound, nonzero, revised=True)
     return codes
 
 
 def _read_block(data: bytes, bound: int, count: int, signed: bool) -> tuple[_Codes, Signs]:
     source = Source(data)
-    sparse = data[:1] == bytes([SPARSE])
-    codes = (_read_sparse if sparse else _read_alike)(source, bound, count)
+    kind = data[0] if data else None
+    source.at = kind in (FIRST_MASKED, MASKED, GAPS)
+    if kind == GAPS:
+        codes = _read_gaps(source, bound, count)
+    elif kind in (FIRST_MASKED, MASKED):
+        codes = _read_masked(source, bound, count, kind == MASKED)
+    else:
+        codes = _read_alike(source, bound, count, revised=kind == RANS)
     signs = np.zeros(count, np.uint8)
     nonzero = int(np.count_nonzero(codes))
     joined = source.take(packed_size(nonzero, 1)) if signed else b""
@@ -298,20 +389,26 @@ def _read_packed(source: Source, bound: int, count: int) -> _Codes:
     return unpack(packed, _width(bound), bound, count)
 
 
-def _read_rans(source: Source, bound: int, count: int, lanes: int) -> _Codes:
-    base, allowed = 0, range(bound)
+def _read_plain(source: Source, width: int, count: int) -> _Codes:
+    """Numbers of any bits; of none if the width is 0."""
+    return _read_packed(source, 1 << width, count) if width else np.zeros(count, np.uint16)
+
+
+def _read_rans(
+    source: Source, bound: int, count: int, lanes: int, coarse: int | None = None
+) -> _Codes:
+    """RANS with a table of wire version 2, or of version 1 if it has no coarseness."""
+    base, allowed, escape = 0, range(bound), -1
     if bound > 256:
         base = source.number(2)
         if not 1 <= base < bound:
-            raise DecodeError(_BAD_TABLE)
-        allowed = range(min(bound - base + 1, ESCAPE))
-    table = _read_table(source, allowed, escape=bound > 256)
-    states = np.frombuffer(source.take(4 * lanes), "<u4").tolist()
-    if not all(LOW <= state < HIGH for state in states):
-        raise DecodeError(_BAD_STATE)
-    symbols = _decode_symbols(source, table, states, count)
-    if any(state != LOW for state in states):
-        raise DecodeError(_BAD_STATE)
+            raise DecodeError(BAD_TABLE)
+        allowed, escape = range(min(bound - base + 1, ESCAPE)), ESCAPE
+    if coarse is None:
+        table = read_first_table(source, allowed, escape)
+    else:
+        table = read_table(source, allowed, escape, coarse)
+    symbols = _read_symbols(source, table, count, lanes)
     if bound <= 256:
         return symbols
     escaped = _read_packed(source, bound, int((symbols == ESCAPE).sum()))
@@ -323,33 +420,21 @@ def _read_rans(source: Source, bound: int, count: int, lanes: int) -> _Codes:
     return codes
 
 
-_BAD_TABLE = "a coded block's table of frequencies is impossible"
 _BAD_STATE = "a lane of a coded block starts or ends in an impossible state"
+_BAD_GAPS = "the gaps of a coded block do not fit into it"
 
 
-def _read_table(source: Source, allowed: range, escape: bool) -> _Table:
-    bits = BitSource(source)
-    first, last = bits.take(8), bits.take(8)
-    table = _Table([], [], [])
-    for symbol in range(first, last + 1):
-        number = bits.take(4)
-        if number > LARGEST_CLASS or (number == 0 and symbol in (first, last)):
-            raise DecodeError(_BAD_TABLE)
-        if number == 0:
-            continue
-        frequency = (1 << (number - 1)) + bits.take(number - 1)
-        known = symbol in allowed or (escape and symbol == ESCAPE)
-        if not known or len(table.symbols) + frequency > TOTAL:
-            raise DecodeError(_BAD_TABLE)
-        table.symbols.extend([symbol] * frequency)
-        table.frequencies.extend([frequency] * frequency)
-        table.places.extend(range(frequency))
-    if len(table.symbols) != TOTAL or bits.value != 0:
-        raise DecodeError(_BAD_TABLE)
-    return table
+def _read_symbols(source: Source, table: SlotTable, count: int, lanes: int) -> _Codes:
+    states = np.frombuffer(source.take(4 * lanes), "<u4").tolist()
+    if not all(LOW <= state < HIGH for state in states):
+        raise DecodeError(_BAD_STATE)
+    symbols = _decode_symbols(source, table, states, count)
+    if any(state != LOW for state in states):
+        raise DecodeError(_BAD_STATE)
+    return symbols
 
 
-def _decode_symbols(source: Source, table: _Table, states: list[int], count: int) -> _Codes:
+def _decode_symbols(source: Source, table: SlotTable, states: list[int], count: int) -> _Codes:
     """Takes `states` back to where encoding began."""
     symbols = np.empty(count, np.uint16)
     for i in range(count):

@@ -97,10 +97,13 @@ class Coded(Section):
 
     bound: int
     signed: bool
+    promised: int | None = None
+    """Bytes that the operator's codes take at most, where it knows better than their bound."""
 
     @property
     def size(self) -> int:
-        return rans.largest_size(self.count, self.bound, self.signed)
+        largest = rans.largest_size(self.count, self.bound, self.signed)
+        return largest if self.promised is None else min(self.promised, largest)
 
     @property
     def least(self) -> int:
@@ -110,10 +113,11 @@ class Coded(Section):
         return NEWEST_VERSION if rans.is_revised(data) else VERSION
 
     def check(self, length: int) -> None:
-        if not self.least <= length <= self.size:
+        largest = rans.largest_size(self.count, self.bound, self.signed)  # of any writer
+        if not self.least <= length <= largest:
             raise DecodeError(
                 f"section {self.name!r} has {length} bytes, "
-                f"{self.count} values need {self.least} to {self.size}"
+                f"{self.count} values need {self.least} to {largest}"
             )
 
 

@@ -263,7 +263,7 @@ def test_what_the_core_refuses() -> None:
             functions.steps_encode(x, bad, scale, room)
         with pytest.raises(RuntimeError, match="refused"):
             functions.steps_decode(room, bad, scale, x.copy())
-    for scales, out in ((np.repeat(scale, 2), room), (scale, room[:-1])):
+    for scales, out in ((np.repeat(scale, 2), room), (scale, room[:2])):
         with pytest.raises(RuntimeError, match="refused"):
             functions.steps_encode(x, how(), scales, out)
     for value in (300.0, 1e30, 20.0):  # codes that are not below the bound

@@ -12,8 +12,9 @@ import numpy as np
 from fewbits.backend import coders, functions, library, native_rows, parallel
 from fewbits.backend.kernel import Kernel, Kind, Row, RowDirection, Written
 from fewbits.backend.kinds.dithering import vector_sum
-from fewbits.backend.kinds.plain import cast, joined
+from fewbits.backend.kinds.plain import cast
 from fewbits.backend.kinds.stages import add_to
+from fewbits.backend.library import Bytes
 from fewbits.backend.native_rows import NativeRow, run_whole
 from fewbits.backend.streams import FastRng
 from fewbits.coding import rans
@@ -85,24 +86,25 @@ def _run_slices(
     starts = [] if encodes else coders.block_starts(codes.array(), -(-count // CODER_BLOCK))
     item = grid_scales.scale_format(row.format).itemsize
 
-    def work(number: int) -> tuple[Tally, int, int]:
+    def work(number: int) -> tuple[Tally, Bytes]:
         part = slices[number]
         first, last = part.start // how.block * item, -(-part.stop // how.block) * item
         if encodes:
-            start, stop = (rans.largest_size(at, how.bound, True) for at in (part.start, part.stop))
+            room = _room(codes.array(), part, how)
         else:
             start, stop = (starts[-(-at // CODER_BLOCK)] for at in (part.start, part.stop))
+            room = codes.array()[start:stop]
         option, levels, block = _numbers(how)
         own = NativeRow(
             Kind.GRID, row.format.code, option,
             row.values.address + part.start * row.itemsize(direction), part.stop - part.start,
             part.start, row.key, 0,
-            (scales.address + first, codes.address + start, keys[0].address if keys else 0),
-            (last - first, stop - start, keys[0].size if keys else 0),
+            (scales.address + first, library.address(room), keys[0].address if keys else 0),
+            (last - first, room.size, keys[0].size if keys else 0),
             levels, block, (how.nu, how.shrink),
         )  # fmt: skip
         _, size, _, saturated, nonfinite = native_rows.run_row(direction, own)
-        return Tally(saturated, nonfinite), start, size
+        return Tally(saturated, nonfinite), room[:size]
 
     try:
         written = parallel.each(work, len(slices))
@@ -110,9 +112,27 @@ def _run_slices(
         return None
     size = codes.size
     if encodes:
-        size = joined(codes.array(), [(start, own) for _, start, own in written])
+        size = _put_together(codes.array(), [own for _, own in written])
     sizes = scales.size, size, *(key.size for key in keys)
-    return Written(total([tally for tally, _, _ in written]), sizes)
+    return Written(total([tally for tally, _ in written]), sizes)
+
+
+def _room(section: Bytes, part: slice, how: Grid) -> Bytes:
+    """Where a slice's codes go: those of the first into the section itself."""
+    if not part.start:
+        return section
+    largest = rans.largest_size(part.stop - part.start, how.bound, True)
+    # No part is larger than all: the section bounds it. Memory that is not written is not used.
+    return np.empty(min(largest, section.size), np.uint8)
+
+
+def _put_together(section: Bytes, parts: list[Bytes]) -> int:
+    """Put the other slices' codes behind the first one's, which is there."""
+    size = parts[0].size
+    for part in parts[1:]:
+        section[size : size + part.size] = part
+        size += part.size
+    return size
 
 
 # ---- slices of values that share one step ----
@@ -163,14 +183,15 @@ def encode_slices(
     """Codes of a vector with one step, entropy coded into the row's section."""
     section = row.sections[1].array()
 
-    def work(piece: slice) -> tuple[functions.CodedSteps, int]:
-        start, end = (rans.largest_size(at, how.bound, True) for at in (piece.start, piece.stop))
+    def work(piece: slice) -> tuple[functions.CodedSteps, Bytes]:
+        room = _room(section, piece, how)
         task = _task(how, format, how.rounding, row.key, piece.start, shift)
         each = np.repeat(step, -(-(piece.stop - piece.start) // CODER_BLOCK))
-        return functions.steps_encode(bits[piece], task, each, section[start:end]), start
+        own = functions.steps_encode(bits[piece], task, each, room)
+        return own, room[: own.size]
 
     found = parallel.run(work, bits.size, row.threads)
-    size = joined(section, [(start, own.size) for own, start in found])
+    size = _put_together(section, [own for _, own in found])
     sums = np.concatenate([own.sums for own, _ in found])
     return functions.CodedSteps(sums, sum(own.nonfinite for own, _ in found), size)
 
