@@ -45,7 +45,7 @@ def test_every_run_has_a_transcript() -> None:
 
 @pytest.mark.parametrize("adapter", ["ddp", "fsdp", "localsgd"])
 def test_ranks_send_the_bytes_that_they_sent(launcher: Launcher, adapter: str) -> None:
-    """All bytes of version 3, and what it has not changed of the payloads and results of version 1."""
+    """All bytes of version 3, and what it has not changed of version 1."""
     names = [name for name, case in resumed.WHOLE.items() if case.adapter == adapter]
     told = launcher.results("record", resumed.RANKS, names=names)
     assert names

@@ -246,8 +246,7 @@ def _rows() -> Iterator[Good]:
             yield Good(path, spec, dtype, (7, 11), f"{recipe} {100 + number}")
 
 
-# Frames of wire version 1 that this version writes otherwise; it still reads them. Each has a second
-# one beside it.
+# Frames of wire version 1 that are written otherwise now, and still read. Each has a second one.
 EARLIER = frozenset(
     [
         "natural/rans-float32",

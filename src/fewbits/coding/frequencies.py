@@ -15,17 +15,17 @@ SHORTEST_RUN = 4
 MOST_COARSE = 7
 BAD_TABLE = "a coded block's table of frequencies is impossible"
 
-Counts = npt.NDArray[np.int64]
+SymbolCounts = npt.NDArray[np.int64]
 
 
-def coarseness(histogram: Counts) -> int:
+def coarseness(histogram: SymbolCounts) -> int:
     """Zero bits at the end of frequencies: what few symbols say does not pay for a fine table."""
     total, used = int(histogram.sum()), int(np.count_nonzero(histogram))
     wanted = max(13 - total.bit_length(), 0)
     return min(wanted, MOST_COARSE, 10 - (used - 1).bit_length())
 
 
-def normalised(histogram: Counts, coarse: int = 0) -> Counts:
+def normalised(histogram: SymbolCounts, coarse: int = 0) -> SymbolCounts:
     """Frequencies that add up to 4096, at least 1 for each symbol that occurs (two or more do).
 
     All are multiples of 2 to the power `coarse`, and so is the least.
@@ -33,7 +33,7 @@ def normalised(histogram: Counts, coarse: int = 0) -> Counts:
     return _normalised(histogram, TOTAL >> coarse) << coarse
 
 
-def _normalised(histogram: Counts, total: int) -> Counts:
+def _normalised(histogram: SymbolCounts, total: int) -> SymbolCounts:
     share = histogram * total // histogram.sum()
     frequencies = np.where(histogram > 0, np.maximum(share, 1), 0)
     missing = total - int(frequencies.sum())
@@ -55,14 +55,14 @@ def cost(frequency: int) -> int:
     return 256 * (12 - whole) - fraction
 
 
-def symbols_cost(histogram: Counts, frequencies: Counts) -> int:
+def symbols_cost(histogram: SymbolCounts, frequencies: SymbolCounts) -> int:
     """What all symbols cost, in 256ths of a bit."""
     used = np.flatnonzero(histogram)
     pairs = zip(histogram[used].tolist(), frequencies[used].tolist(), strict=True)
     return sum(count * cost(frequency) for count, frequency in pairs)
 
 
-def write_table(frequencies: Counts, coarse: int) -> bytes:
+def write_table(frequencies: SymbolCounts, coarse: int) -> bytes:
     """The table of wire version 2."""
     used = np.flatnonzero(frequencies).tolist()
     bits, after = BitString(), used[0]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fewbits.coding.frequencies import TOTAL, Counts
+from fewbits.coding.frequencies import TOTAL, SymbolCounts
 
 LEAST_SHARE = 8  # at most one code in so many is not 0
 STEP_WIDTH = 16  # bits of a step that has no symbol
@@ -25,7 +25,7 @@ class GapModel(NamedTuple):
     """The bits below a step, and the frequencies of steps; the last is of those beyond."""
 
     low: int
-    frequencies: Counts
+    frequencies: SymbolCounts
 
     @property
     def escape(self) -> int:

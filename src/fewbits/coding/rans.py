@@ -16,8 +16,6 @@ reads forwards.
 Native code gives the same bytes, and refuses what this module refuses.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 
@@ -27,15 +25,13 @@ from fewbits.coding.bits import Source
 from fewbits.coding.frequencies import (
     BAD_TABLE,
     TOTAL,
-    Counts,
     SlotTable,
-    coarseness,
-    normalised,
     read_first_table,
     read_table,
     symbols_cost,
     write_table,
 )
+from fewbits.coding.symbols import ESCAPE, WINDOW, symbols_of
 from fewbits.errors import DecodeError
 
 _Codes = npt.NDArray[np.uint16]
@@ -52,8 +48,6 @@ MOST_LANES = 6  # log2; bits 0 to 2 of the byte after the kind
 RESERVED = 0xC0  # bits of that byte; those between are the table's coarseness
 ZEROS_SHARE = 32  # blocks of which at least this part is zeros may be written without them
 LOW, HIGH = 1 << 15, 1 << 31
-ESCAPE = 255  # the symbol of rare codes where codes are wider than a byte
-WINDOW = 254  # codes that have a symbol of their own there, 0 apart
 _MOST = 2**64 - 1  # bytes: larger sizes are not told apart
 
 UNKNOWN_KIND = "a coded block is of an unknown kind"
@@ -101,29 +95,6 @@ def is_revised(data: npt.NDArray[np.uint8]) -> bool:
             return True
         at += LENGTH_SIZE + int.from_bytes(length, "little")
     return False
-
-
-# ---- what a writer chooses ----
-
-
-def lanes_log2(count: int, rare: int) -> int:
-    """More lanes are faster. Each costs about three bytes: one per 512 codes is one percent.
-
-    Where nearly all symbols are equal it would be much more: one per 128 of the `rare`, the symbols
-    that are not the most frequent, is three to eight percent. Few of them have one lane.
-    """
-    if rare < 512:
-        return 0
-    return min((rare >> 8).bit_length(), max((count >> 10).bit_length(), 2), 5)
-
-
-def best_base(codes: _Codes, bound: int) -> int:
-    """The first of the windows of 254 codes that hold most of the codes that are not 0."""
-    counts = np.bincount(codes, minlength=bound)
-    counts[0] = 0
-    below = np.concatenate([[0], np.cumsum(counts)])
-    held = below[1 + WINDOW :] - below[1:-WINDOW]  # from base 1 on
-    return 1 + int(held.argmax())
 
 
 # ---- writing ----
@@ -205,7 +176,7 @@ def _alike_cost(codes: _Codes, bound: int) -> int:
     """What `_alike` costs, in 256ths of a bit."""
     if (codes == codes[0]).all():
         return 24 * 256
-    chosen = _symbols(codes, bound)
+    chosen = symbols_of(codes, bound)
     table = 8 * len(write_table(chosen.frequencies, chosen.coarse))
     bits = table + (24 << chosen.lanes_log2) + chosen.escaped.size * _width(bound)
     return symbols_cost(chosen.histogram, chosen.frequencies) + 256 * bits
@@ -217,37 +188,11 @@ def _packed_or_alike(codes: _Codes, bound: int) -> bytes:
     return block if len(block) < len(raw) + (block[0] == CONSTANT) else raw
 
 
-class _Symbols(NamedTuple):
-    """What rANS writes of a block: symbols with their frequencies, and codes without a symbol."""
-
-    symbols: npt.NDArray[np.int64]
-    base: int
-    escaped: _Codes
-    histogram: Counts
-    frequencies: Counts
-    coarse: int
-    lanes_log2: int
-
-
-def _symbols(codes: _Codes, bound: int) -> _Symbols:
-    symbols, base, escaped = codes.astype(np.int64), 0, codes[:0]
-    if bound > 256:
-        base = best_base(codes, bound)
-        outside = (codes != 0) & ((symbols < base) | (symbols >= base + WINDOW))
-        symbols = np.where(codes == 0, 0, np.where(outside, ESCAPE, symbols - base + 1))
-        escaped = codes[outside]
-    histogram = np.bincount(symbols, minlength=256)
-    lanes = lanes_log2(codes.size, codes.size - int(histogram.max()))
-    coarse = coarseness(histogram)
-    shares = normalised(histogram, coarse)
-    return _Symbols(symbols, base, escaped, histogram, shares, coarse, lanes)
-
-
 def _alike(codes: _Codes, bound: int) -> bytes:
     """All codes in one way: a constant, or rANS."""
     if (codes == codes[0]).all():
         return bytes([CONSTANT]) + int(codes[0]).to_bytes(2, "little")
-    chosen = _symbols(codes, bound)
+    chosen = symbols_of(codes, bound)
     states, words = _encode_symbols(chosen.symbols, chosen.frequencies, 1 << chosen.lanes_log2)
     return b"".join(
         [

@@ -15,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fewbits.coding.frequencies import TOTAL
-from fewbits.coding.rans import CODER_BLOCK, LENGTH_SIZE, WINDOW
+from fewbits.coding.rans import CODER_BLOCK, LENGTH_SIZE
+from fewbits.coding.symbols import WINDOW
 
 _Numbers = npt.NDArray[np.float64]
 
 ROUNDED = 0.17  # log2 of what a symbol that puts out a word grows a state too much: 9/8
-LOST = 0.0476  # the same for one that does not
+KEPT_BACK = 0.0476  # the same for one that does not
 ESTIMATED = 0.004  # `frequencies.cost` is above the logarithm by this at most
 _GROWTH = 1 / (1 - ROUNDED / 16)  # a word has 16 bits
 _MASKED = 9 / 8  # symbols for each code, where a mask has one for eight
@@ -40,7 +41,7 @@ def largest_coded(count: int, energy: float, slack: float) -> int:
     paid = _overheads(slack, shares)
     more = float((shares * energy + blocks * paid).min())
     escapes = 16 * energy / (WINDOW + 1 - slack) ** 2
-    losses = count * (_MASKED * LOST + ESTIMATED)
+    losses = count * (_MASKED * KEPT_BACK + ESTIMATED)
     bits = _GROWTH * (least + losses + more + escapes) + blocks * _FIXED
     return math.ceil(bits / 8)
 

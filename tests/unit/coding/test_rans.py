@@ -14,7 +14,7 @@ from cases import mixed_bits
 from fewbits import DecodeError
 from fewbits.backend import coders
 from fewbits.backend import library as _native
-from fewbits.coding import bitpack, frequencies, gaps, rans
+from fewbits.coding import bitpack, frequencies, gaps, rans, symbols
 from fewbits.coding.bits import BitString
 from fewbits.reference import casts
 from fewbits.reference import natural as natural_reference
@@ -125,9 +125,9 @@ def test_where_the_number_of_lanes_changes(draw: str, bound: int, n: int) -> Non
     data = check(codes, bound, signs_of(n))
     rare = n - int(np.bincount(codes).max())
     assert data[3] == rans.RANS
-    assert data[4] & 7 == rans.lanes_log2(n, rare)
+    assert data[4] & 7 == symbols.lanes_log2(n, rare)
     assert data[4] >> 3 == max(13 - n.bit_length(), 0)
-    assert rans.lanes_log2(n, n) == rans.lanes_log2(n, rare) or draw == "two"
+    assert symbols.lanes_log2(n, n) == symbols.lanes_log2(n, rare) or draw == "two"
 
 
 @pytest.mark.parametrize("rare", [1, 511, 512, 1023, 1024, 2047, 2048, 4095, 4096])
@@ -205,9 +205,9 @@ def test_costs_are_logarithms_from_above() -> None:
 
 def test_the_window_is_the_first_of_the_fullest() -> None:
     codes = np.array([5, 5, 900, 901, 700], np.uint16)
-    assert rans.best_base(codes, 1000) == 901 - 253
-    assert rans.best_base(np.array([1, 999], np.uint16), 1000) == 1
-    assert rans.best_base(np.array([999, 999], np.uint16), 1000) == 999 - 253
+    assert symbols.best_base(codes, 1000) == 901 - 253
+    assert symbols.best_base(np.array([1, 999], np.uint16), 1000) == 1
+    assert symbols.best_base(np.array([999, 999], np.uint16), 1000) == 999 - 253
 
 
 def entropy(codes: np.ndarray) -> float:

@@ -34,7 +34,7 @@ def test_the_losses_of_a_symbol() -> None:
     words = max(math.log2(1 + (TOTAL - f) / TOTAL / 8) for f in range(1, TOTAL))
     others = max(math.log2(1 + (TOTAL - f) / TOTAL / ((1 << 15) // f)) for f in range(1, TOTAL))
     assert worst.ROUNDED - 0.001 < words <= worst.ROUNDED
-    assert worst.LOST - 0.001 < others <= worst.LOST
+    assert worst.KEPT_BACK - 0.001 < others <= worst.KEPT_BACK
 
 
 @pytest.mark.parametrize("nu", [0.02, 0.1, 0.5, 1.0])
