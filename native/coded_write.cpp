@@ -238,8 +238,9 @@ void find_bytes(const Places &codes, Places &bytes) {
 // A block with many zeros and some codes that are none, in the form that costs least, the first
 // among equals. Forms without the zeros are made apart, because one may turn out larger than a raw
 // block.
-uint8_t *write_many_zeros(const CodedShape &shape, const CodesIn &codes, const Symbols &symbols,
-                          const RansPlan &plan, const Mask &mask, const Places *few, uint8_t *to) {
+[[gnu::noinline]] uint8_t *write_many_zeros(const CodedShape &shape, const CodesIn &codes,
+                                            const Symbols &symbols, const RansPlan &plan,
+                                            const Mask &mask, const Places *few, uint8_t *to) {
     uint8_t dense[kCodedBlock + kSlack];
     uint16_t words[kMostGaps];
     const Symbols rest({dense, mask.nonzero}, symbols);
@@ -293,23 +294,32 @@ uint8_t *write_many_zeros(const CodedShape &shape, const CodesIn &codes, const S
     return to + size;
 }
 
+// A block without its signs. What few places take on the stack is not touched for other blocks.
+uint8_t *write_codes(const CodedShape &shape, const CodesIn &codes, ConstBytes each, uint32_t base,
+                     const Mask &mask, const Places *few, uint8_t *to) {
+    const Symbols symbols(each, base, few);
+    const RansPlan plan(symbols.counts, codes.count);
+    const bool many = !plan.equal && (codes.count - mask.nonzero) * kZerosShare >= codes.count;
+    return many ? write_many_zeros(shape, codes, symbols, plan, mask, few, to)
+                : write_alike(shape, codes, symbols, plan, to);
+}
+
+[[gnu::noinline]] uint8_t *write_few(const CodedShape &shape, const CodesIn &codes, ConstBytes each,
+                                     uint32_t base, const Mask &mask, uint8_t *to) {
+    Places places;
+    places.find(mask.plane());
+    return write_codes(shape, codes, each, base, mask, &places, to);
+}
+
 uint8_t *write_block(const CodedShape &shape, const CodesIn &codes, uint8_t *to) {
     uint8_t scratch[kCodedBlock]; // the symbols of a block of words
     const bool words = in_words(shape, codes);
     const uint32_t base = words ? write_symbols(shape, codes, scratch) : 1;
-    const Mask mask({words ? scratch : codes.bytes, codes.count});
-    Places places;
+    const ConstBytes each = {words ? scratch : codes.bytes, codes.count};
+    const Mask mask(each);
     const bool few = mask.nonzero > 0 && mask.nonzero * kGapShare <= codes.count;
-    if (few) {
-        places.find(mask.plane());
-    }
-    const Symbols symbols({words ? scratch : codes.bytes, codes.count}, base,
-                          few ? &places : nullptr);
-    const RansPlan plan(symbols.counts, codes.count);
-    const bool many = !plan.equal && (codes.count - mask.nonzero) * kZerosShare >= codes.count;
-    uint8_t *const end =
-        many ? write_many_zeros(shape, codes, symbols, plan, mask, few ? &places : nullptr, to)
-             : write_alike(shape, codes, symbols, plan, to);
+    uint8_t *const end = few ? write_few(shape, codes, each, base, mask, to)
+                             : write_codes(shape, codes, each, base, mask, nullptr, to);
     return shape.is_signed ? write_signs(mask, codes.signs, end) : end;
 }
 
@@ -324,7 +334,7 @@ bool CodedWriter::write(const CodesIn &codes) {
     return true;
 }
 
-bool CodedWriter::write_apart(const CodesIn &codes) {
+[[gnu::noinline]] bool CodedWriter::write_apart(const CodesIn &codes) {
     uint8_t block[1 + 2 * kCodedBlock + kMostPlane];
     const auto block_size = static_cast<size_t>(write_block(shape_, codes, block) - block);
     if (capacity_ - size() < kLengthSize + block_size) {
