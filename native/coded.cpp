@@ -32,6 +32,19 @@ uint64_t CodedShape::largest() const {
            block_size(block_count(before));
 }
 
+namespace {
+
+// Codes as bytes; returns the largest. A loop of its own, or it is not made of vectors.
+[[gnu::noinline]] uint32_t narrowed(std::span<const uint16_t> codes, uint8_t *bytes) {
+    uint16_t largest = 0;
+    for (size_t i = 0; i < codes.size(); ++i) {
+        bytes[i] = static_cast<uint8_t>(codes[i]);
+        largest = std::max(largest, codes[i]);
+    }
+    return largest;
+}
+
+} // namespace
 } // namespace fewbits
 
 using namespace fewbits;
@@ -56,12 +69,7 @@ int fewbits_coded_encode(const uint16_t *codes, const uint8_t *signs, size_t cou
     for (size_t start = 0; start < count; start += kCodedBlock) {
         uint8_t bytes[kCodedBlock];
         const size_t size = std::min(kCodedBlock, count - start);
-        uint32_t largest = 0;
-        for (size_t i = 0; i < size; ++i) {
-            bytes[i] = static_cast<uint8_t>(codes[start + i]);
-            largest = std::max<uint32_t>(largest, codes[start + i]);
-        }
-        if (largest >= bound) {
+        if (narrowed({codes + start, size}, bytes) >= bound) {
             return FEWBITS_BAD_ARGUMENT;
         }
         if (!writer.write(
