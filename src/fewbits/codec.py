@@ -15,7 +15,6 @@ from fewbits import registry
 from fewbits.backend.library import Bytes
 from fewbits.backend.memory import array_at, new_bytes
 from fewbits.backend.parallel import available_threads
-from fewbits.coding.rans import UNKNOWN_KIND
 from fewbits.core import quick, vector
 from fewbits.core.operator import Operator
 from fewbits.core.parameters import whole
@@ -27,7 +26,7 @@ from fewbits.reference.tally import Tally
 from fewbits.rng import Rng
 from fewbits.wire import frame as wire
 from fewbits.wire.frame import CHECKSUM_SIZE, Header
-from fewbits.wire.sections import Section, check_lengths, needed_version
+from fewbits.wire.sections import Section, check_lengths, check_version, needed_version
 
 MAX_ELEMENTS = 2**28
 
@@ -259,7 +258,7 @@ def _opened(data: Bytes, limit: int, expected: Operator | None, workers: int) ->
     parsed.verify(workers)
     chosen = expected or registry.from_wire(parsed.header.stages)
     layout = _checked_layout(chosen, parsed.header)
-    _check_version(parsed.header, needed_version(layout, parsed.sections))
+    check_version(parsed.header.version, layout, parsed.sections)
     return OpenedFrame(parsed.header, chosen, layout, parsed.sections, parsed.data)
 
 
@@ -397,13 +396,3 @@ def output(out: Any, size: int, chosen: Operator) -> tuple[memoryview, Bytes]:
         raise SpecError(f"out has {view.nbytes} bytes, {chosen} may need {size}: see largest_frame")
     filled = view[:size]
     return filled, np.frombuffer(filled, np.uint8)
-
-
-def _check_version(header: Header, needed: int) -> None:
-    """There is one way to write a frame, so its version is the oldest that can say it."""
-    if header.version < needed:
-        raise DecodeError(UNKNOWN_KIND)  # of a coded block: no other section can say too much
-    if header.version > needed:
-        raise DecodeError(
-            f"wire version {header.version} where {needed} suffices: not the canonical header"
-        )

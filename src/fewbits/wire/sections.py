@@ -56,6 +56,17 @@ def needed_version(layout: Sequence[Section], parts: Iterable[_Bytes]) -> int:
     )
 
 
+def check_version(version: int, layout: Sequence[Section], parts: Iterable[_Bytes]) -> None:
+    """There is one way to write a frame, so its version is the oldest that can say it."""
+    needed = needed_version(layout, parts)
+    if version < needed:
+        raise DecodeError(rans.UNKNOWN_KIND)  # of a coded block: no other section says too much
+    if version > needed:
+        raise DecodeError(
+            f"wire version {version} where {needed} suffices: not the canonical header"
+        )
+
+
 def check_lengths(layout: Sequence[Section], lengths: Sequence[int]) -> None:
     for section, length in zip(layout, lengths, strict=True):
         section.check(length)
