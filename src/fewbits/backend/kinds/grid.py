@@ -12,12 +12,11 @@ import numpy as np
 from fewbits.backend import coders, functions, library, native_rows, parallel
 from fewbits.backend.kernel import Kernel, Kind, Row, RowDirection, Written
 from fewbits.backend.kinds.dithering import vector_sum
-from fewbits.backend.kinds.plain import cast
+from fewbits.backend.kinds.plain import cast, joined
 from fewbits.backend.kinds.stages import add_to
 from fewbits.backend.library import Bytes
 from fewbits.backend.native_rows import NativeRow, run_whole
 from fewbits.backend.streams import FastRng
-from fewbits.coding import rans
 from fewbits.coding.rans import CODER_BLOCK
 from fewbits.errors import DecodeError
 from fewbits.reference import grid, grid_scales
@@ -80,59 +79,44 @@ def _numbers(how: Grid) -> _Numbers:
 def _run_slices(
     direction: RowDirection, row: Row, how: Grid, slices: list[slice]
 ) -> Written | None:
-    """Every slice is a row; None if one is refused: then the whole is, for the same reason."""
+    """Every slice is a row; None if one is refused or has no room: one thread settles that."""
     scales, codes, *keys = row.sections
     encodes, count = direction == "encode", row.count(direction)
     starts = [] if encodes else coders.block_starts(codes.array(), -(-count // CODER_BLOCK))
     item = grid_scales.scale_format(row.format).itemsize
 
-    def work(number: int) -> tuple[Tally, Bytes]:
+    def work(number: int) -> tuple[Tally, int, int]:
         part = slices[number]
         first, last = part.start // how.block * item, -(-part.stop // how.block) * item
-        if encodes:
-            room = _room(codes.array(), part, how)
-        else:
-            start, stop = (starts[-(-at // CODER_BLOCK)] for at in (part.start, part.stop))
-            room = codes.array()[start:stop]
+        room = _room(codes.array(), part, count)
+        if not encodes:
+            room = slice(*(starts[-(-at // CODER_BLOCK)] for at in (part.start, part.stop)))
         option, levels, block = _numbers(how)
         own = NativeRow(
             Kind.GRID, row.format.code, option,
             row.values.address + part.start * row.itemsize(direction), part.stop - part.start,
             part.start, row.key, 0,
-            (scales.address + first, library.address(room), keys[0].address if keys else 0),
-            (last - first, room.size, keys[0].size if keys else 0),
+            (scales.address + first, codes.address + room.start, keys[0].address if keys else 0),
+            (last - first, room.stop - room.start, keys[0].size if keys else 0),
             levels, block, (how.nu, how.shrink),
         )  # fmt: skip
         _, size, _, saturated, nonfinite = native_rows.run_row(direction, own)
-        return Tally(saturated, nonfinite), room[:size]
+        return Tally(saturated, nonfinite), room.start, size
 
     try:
         written = parallel.each(work, len(slices))
-    except DecodeError:
+    except (DecodeError, RuntimeError):
         return None
     size = codes.size
     if encodes:
-        size = _put_together(codes.array(), [own for _, own in written])
+        size = joined(codes.array(), [(start, own) for _, start, own in written])
     sizes = scales.size, size, *(key.size for key in keys)
-    return Written(total([tally for tally, _ in written]), sizes)
+    return Written(total([tally for tally, _, _ in written]), sizes)
 
 
-def _room(section: Bytes, part: slice, how: Grid) -> Bytes:
-    """Where a slice's codes go: those of the first into the section itself."""
-    if not part.start:
-        return section
-    largest = rans.largest_size(part.stop - part.start, how.bound, True)
-    # No part is larger than all: the section bounds it. Memory that is not written is not used.
-    return np.empty(min(largest, section.size), np.uint8)
-
-
-def _put_together(section: Bytes, parts: list[Bytes]) -> int:
-    """Put the other slices' codes behind the first one's, which is there."""
-    size = parts[0].size
-    for part in parts[1:]:
-        section[size : size + part.size] = part
-        size += part.size
-    return size
+def _room(section: Bytes, part: slice, count: int) -> slice:
+    """A slice's share of the section. It is enough unless slices differ much."""
+    return slice(section.size * part.start // count, section.size * part.stop // count)
 
 
 # ---- slices of values that share one step ----
@@ -141,8 +125,8 @@ def _put_together(section: Bytes, parts: list[Bytes]) -> int:
 def _encode_together(row: Row, how: Grid) -> Written | None:
     """None for rare vectors, which one thread settles.
 
-    Those have a value that is not finite or may be cut, or codes that are all zero where the
-    largest value must be sent.
+    Those have a value that is not finite or may be cut, codes that are all zero where the largest
+    value must be sent, or slices of which one needs more than its share of the section.
     """
     format = row.format
     bits, blocks = row.values.array(format.bits), Blocks.of(row.elements, 0)
@@ -156,7 +140,10 @@ def _encode_together(row: Row, how: Grid) -> Written | None:
         return None
     if not np.ldexp(scanned.norms[0], shift) <= how.high:
         return None
-    found = encode_slices(bits, format, sent, how, shift, row)
+    try:
+        found = encode_slices(bits, format, sent, how, shift, row)
+    except RuntimeError:  # a slice's share of the section is too small for it
+        return None
     products, squared = (_in_order(found.sums[:, column]) for column in (0, 1))
     if found.nonfinite:
         return None
@@ -183,15 +170,14 @@ def encode_slices(
     """Codes of a vector with one step, entropy coded into the row's section."""
     section = row.sections[1].array()
 
-    def work(piece: slice) -> tuple[functions.CodedSteps, Bytes]:
-        room = _room(section, piece, how)
+    def work(piece: slice) -> tuple[functions.CodedSteps, int]:
+        room = _room(section, piece, bits.size)
         task = _task(how, format, how.rounding, row.key, piece.start, shift)
         each = np.repeat(step, -(-(piece.stop - piece.start) // CODER_BLOCK))
-        own = functions.steps_encode(bits[piece], task, each, room)
-        return own, room[: own.size]
+        return functions.steps_encode(bits[piece], task, each, section[room]), room.start
 
     found = parallel.run(work, bits.size, row.threads)
-    size = _put_together(section, [own for _, own in found])
+    size = joined(section, [(start, own.size) for own, start in found])
     sums = np.concatenate([own.sums for own, _ in found])
     return functions.CodedSteps(sums, sum(own.nonfinite for own, _ in found), size)
 
