@@ -18,7 +18,7 @@ from dithering_by_hand import DITHERED, dithered
 from formats_by_hand import BFLOAT16, FLOAT16, FLOAT64, FORMATS, Format, Parameters
 from sparse_by_hand import SPARSE, sparse_dithering
 from spherical_by_hand import SPHERICAL, spherical
-from stages_by_hand import STAGES
+from stages_by_hand import STAGES, TOP_K
 from tables_by_hand import need, packed
 
 MAX_DIMENSIONS, MAX_STAGES, MAX_SECTIONS, MAX_PARAMETERS = 32, 8, 16, 32
@@ -66,8 +66,11 @@ def crc32c(data: bytes) -> int:
     return crc ^ 0xFFFFFFFF
 
 
-def parse(data: bytes) -> tuple[Format, bool, list[int], list[tuple[int, Parameters]], list[bytes]]:
-    """Chapter 2: format, whether some value is not finite, shape, stages and sections."""
+Parsed = tuple[int, Format, bool, list[int], list[tuple[int, Parameters]], list[bytes]]
+
+
+def parse(data: bytes) -> Parsed:
+    """Chapter 2: version, format, whether some value is not finite, shape, stages and sections."""
     reader = Reader(data)
     need(bytes(reader.numbers(4, 1)) == b"fewb", "not a fewbits frame")
     version, flags, dtype, dimensions, stage_count, section_count = reader.numbers(6, 1)
@@ -89,7 +92,7 @@ def parse(data: bytes) -> tuple[Format, bool, list[int], list[tuple[int, Paramet
     need(crc32c(data[:end]) == int.from_bytes(data[end:], "little"), "the checksum is wrong")
     ends = list(itertools.accumulate(lengths, initial=reader.at))
     sections = [data[start:stop] for start, stop in itertools.pairwise(ends)]
-    return FORMATS[dtype], bool(flags & 4), shape, stages, sections
+    return version, FORMATS[dtype], bool(flags & 4), shape, stages, sections
 
 
 def floats(section: bytes, format: Format, count: int) -> list[int]:
@@ -147,14 +150,15 @@ def operator(
 
 def decode(data: bytes) -> tuple[str, Format, list[int], list[int]]:
     """Chapter 5: spec, format, shape and the bits of every value."""
-    format, nonfinite, shape, stages, sections = parse(data)
+    version, format, nonfinite, shape, stages, sections = parse(data)
     kinds.clear()
-    count, specs, joins = math.prod(shape), [], []
+    count, needed, specs, joins = math.prod(shape), 1, [], []
     for code, parameters in stages[:-1]:
         need(code in STAGES, "not a stage")
-        spec, join, side, reduced = STAGES[code](parameters, format, count)
+        spec, join, side, reduced = STAGES[code](parameters, format, count, version)
         need(len(sections) >= side, "wrong number of sections")
         joins.append((join, sections[:side], count))
+        needed = 2 if code == TOP_K and sections[0] and version > 1 else needed
         sections, count = sections[side:], reduced
         specs.append(spec)
     spec, bits = operator(*stages[-1], sections, format, count)
@@ -162,7 +166,8 @@ def decode(data: bytes) -> tuple[str, Format, list[int], list[int]]:
         bits = join(side, bits, size)
     some = any(value & format.infinity == format.infinity for value in bits)
     need(some == nonfinite, "the flag for values that are not finite is wrong")
-    need(data[4] == 1 + (max(kinds, default=0) >= REVISED), "not the oldest version that would do")
+    needed = 2 if max(kinds, default=0) >= REVISED else needed
+    need(version == needed, "not the oldest version that would do")
     return "|".join([*specs, spec]), format, shape, bits
 
 

@@ -1,14 +1,15 @@
 """Section 5.9 of docs/format.md: stages, which come before an operator.
 
-A function of `STAGES` reads a stage's parameters for `d` values. It returns the stage's spec, a
-function that joins values with the stage's sections, the number of its sections, and how many
-values it hands on.
+A function of `STAGES` reads a stage's parameters for `d` values in a frame of a version. It returns
+the stage's spec, a function that joins values with the stage's sections, the number of its
+sections, and how many values it hands on.
 """
 
 import math
 from collections.abc import Callable
 
 from formats_by_hand import FLOAT32, FLOAT64, Format, Parameters
+from places_by_hand import places, ranged
 from random_by_hand import words
 from tables_by_hand import need
 
@@ -34,81 +35,20 @@ def spread(places: list[int], bits: list[int], d: int) -> list[int]:
     return [values.get(place, 0) for place in range(d)]
 
 
-def log2(n: int) -> int:
-    """The table's L(n): 2^32 times the logarithm, digit by digit."""
-    whole = n.bit_length() - 1
-    x, result = n << 62 >> whole, whole
-    for _ in range(32):
-        x, result = x * x >> 62, 2 * result
-        if x >> 63:
-            x, result = x >> 1, result + 1
-    return result
-
-
-def chances(d: int, n: int) -> list[int]:
-    """65,536 times the probability that digit j of a gap is 1."""
-    theta, found = ((d - n) << 62) // d, []
-    for _ in range((d - n).bit_length()):
-        found.append(max(1, -((-theta << 16) // ((1 << 62) + theta))))
-        theta = theta * theta >> 62
-    return found
-
-
-def read_gaps(data: bytes, d: int, n: int) -> list[int]:
-    """The gaps that a range coder has written; `code` and `span` are relative to its interval."""
-    code, span, at, gaps = int.from_bytes(data[:8].ljust(8, b"\0"), "big"), 2**64 - 1, 8, []
-    for _ in range(n):
-        gap = 0
-        for chance in reversed(chances(d, n)):
-            bound = (span >> 16) * chance
-            one = code < bound
-            code, span = (code, bound) if one else (code - bound, span - bound)
-            gap = 2 * gap + one
-            while span < 2**56:
-                code, span = code << 8 | (data[at] if at < len(data) else 0), span << 8
-                at += 1
-        gaps.append(gap)
-    return gaps
-
-
-def write_gaps(gaps: list[int], d: int) -> bytes:
-    """The bytes of the gaps: the shortest number in the range coder's interval."""
-    low, span, size = 0, 2**64 - 1, 8
-    for gap in gaps:
-        own = chances(d, len(gaps))
-        for digit in range(len(own) - 1, -1, -1):
-            bound = (span >> 16) * own[digit]
-            one = gap >> digit & 1
-            low, span = (low, bound) if one else (low + bound, span - bound)
-            while span < 2**56:
-                low, span, size = low << 8, span << 8, size + 1
-    return ((low + 2**56 - 1) >> 56).to_bytes(size - 7, "big")
-
-
-def top_k(parameters: Parameters, _format: Format, d: int) -> Read:
+def top_k(parameters: Parameters, _format: Format, d: int, version: int) -> Read:
     """Section 5.9.1."""
     spec, k = fraction(parameters, "top-k", d)
     n = min(k, d - k)
 
     def join(sections: list[bytes], bits: list[int], d: int) -> list[int]:
-        (data,) = sections
-        entropy = d * log2(d) - n * log2(n) - (d - n) * log2(d - n) if n else 0
-        size = ((entropy >> 32) + n // 512 + 23) // 8 if n else 0
-        need(len(data) == size, "a section has the wrong length")
-        gaps, places, place = read_gaps(data, d, n), [], -1
-        for gap in gaps:
-            place += gap + 1
-            places.append(place)
-        need(place < d, "a place beyond the end")
-        need(not n or write_gaps(gaps, d).ljust(size, b"\0") == data, "not as encoders write it")
-        listed = set(places)
+        listed = set((ranged if version == 1 else places)(sections[0], d, n))
         kept = [place for place in range(d) if (place in listed) == (k == n)]
         return spread(kept, bits, d)
 
     return spec, join, 1, k
 
 
-def rand_k(parameters: Parameters, _format: Format, d: int) -> Read:
+def rand_k(parameters: Parameters, _format: Format, d: int, _version: int) -> Read:
     """Section 5.9.2."""
     spec, k = fraction(parameters, "rand-k", d)
 
@@ -143,7 +83,7 @@ def turned_back(values: list[float], work: Format) -> list[float]:
     return [max(-most, min(most, x * 2.0**16)) for x in values] if huge else values
 
 
-def hadamard(parameters: Parameters, format: Format, d: int) -> Read:
+def hadamard(parameters: Parameters, format: Format, d: int, _version: int) -> Read:
     """Section 5.9.3."""
     need(parameters.keys() <= {0, 1}, "unknown parameter")
     kind, block = parameters.get(0, (2, 4096))
@@ -172,4 +112,5 @@ def hadamard(parameters: Parameters, format: Format, d: int) -> Read:
     return "hadamard" + ":" * bool(fields) + ",".join(fields), join, int(private), d
 
 
-STAGES = {10: top_k, 11: rand_k, 12: hadamard}
+TOP_K = 10
+STAGES = {TOP_K: top_k, 11: rand_k, 12: hadamard}

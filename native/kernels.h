@@ -103,6 +103,11 @@ template <class Bits> struct KeyRange {
     int shift;
     Bits prefix;
 };
+// The keys from `low` to `high`.
+template <class Bits> struct KeyBand {
+    Bits low;
+    Bits high;
+};
 struct RansEncodeTable; // rans.h
 struct RansDecodeTable;
 struct DitherShape; // dithering.h
@@ -199,6 +204,11 @@ struct StageKernels {
                        KeyCounts &counts); // adds to the counts
     size_t (*gather_keys)(In<uint32_t> values, uint32_t mask, uint32_t threshold, size_t ties,
                           std::span<uint32_t> places);
+    // Both may write kSlack elements more than there are values.
+    size_t (*near_keys)(In<uint32_t> values, uint32_t mask, KeyBand<uint32_t> band, uint32_t *near,
+                        uint64_t &above);
+    size_t (*take_keys)(In<uint32_t> values, uint32_t mask, uint32_t threshold, uint64_t &ties,
+                        uint32_t *places, uint32_t *taken);
     // The Walsh-Hadamard transform in place, times `scale`; the size is a power of two.
     void (*hadamard32)(std::span<float> values, float scale);
     void (*hadamard64)(std::span<double> values, double scale);

@@ -1,162 +1,127 @@
-// Sets of places: a range coder of gaps; src/fewbits/coding/subsets.py is the specification.
+// Sets of places, the code of Elias and Fano; src/fewbits/coding/places.py is the specification.
 #include "places.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
-#include <cstring>
 
 namespace fewbits {
 namespace {
 
-constexpr int kPrecision = 16;
-constexpr uint64_t kLeast = uint64_t{1} << 56;
-constexpr uint64_t kOne = uint64_t{1} << 62;
-
-struct Digits {
-    uint32_t chance[33];
-    int count;
-
-    Digits(uint64_t d, uint64_t n) : chance{}, count(static_cast<int>(std::bit_width(d - n))) {
-        using Wide = unsigned __int128;
-        auto theta = static_cast<uint64_t>((Wide{d - n} << 62) / d);
-        for (int j = 0; j < count; ++j) {
-            const Wide whole = Wide{theta} << kPrecision;
-            const Wide one = kOne + theta;
-            chance[j] = std::max(1u, static_cast<uint32_t>((whole + one - 1) / one));
-            theta = static_cast<uint64_t>(Wide{theta} * theta >> 62);
-        }
+// Eight bytes from `at` on, zeros behind the end.
+uint64_t word_at(const uint8_t *data, uint64_t size, uint64_t at) {
+    uint64_t word = 0;
+    if (at + 8 <= size) {
+        std::memcpy(&word, data + at, 8);
+    } else if (at < size) {
+        std::memcpy(&word, data + at, size - at);
     }
-};
-
-class RangeWriter {
-  public:
-    explicit RangeWriter(Bytes out) : out_(out) {}
-
-    void put(bool digit, uint32_t chance) {
-        const uint64_t bound = (range_ >> kPrecision) * chance;
-        add(digit ? 0 : bound); // both without a branch: digits are hard to foresee
-        range_ = digit ? bound : range_ - bound;
-        while (range_ < kLeast) {
-            shift();
-            range_ <<= 8;
-        }
-    }
-
-    // False if the places do not fit; ascending ones always do.
-    bool end() {
-        add(kLeast - 1);
-        shift();
-        if (full_) {
-            return false;
-        }
-        std::memset(out_.data() + at_, 0, out_.size() - at_);
-        return true;
-    }
-
-  private:
-    void shift() {
-        if (at_ < out_.size()) {
-            out_[at_++] = static_cast<uint8_t>(low_ >> 56);
-        } else {
-            full_ = true;
-        }
-        low_ <<= 8;
-    }
-
-    void add(uint64_t amount) {
-        low_ += amount;
-        if (low_ < amount) {
-            size_t i = at_;
-            while (i > 0 && ++out_[--i] == 0) {
-            }
-        }
-    }
-
-    Bytes out_;
-    size_t at_ = 0;
-    uint64_t low_ = 0;
-    uint64_t range_ = ~uint64_t{0};
-    bool full_ = false;
-};
-
-class RangeReader {
-  public:
-    explicit RangeReader(ConstBytes data) : data_(data) {
-        for (int i = 0; i < 8; ++i) {
-            code_ = code_ << 8 | next();
-        }
-        in_range_ = code_ < range_; // stays so, once it is
-    }
-
-    bool get(uint32_t chance) {
-        const uint64_t bound = (range_ >> kPrecision) * chance;
-        const bool digit = code_ < bound;
-        code_ -= digit ? 0 : bound;
-        range_ = digit ? bound : range_ - bound;
-        while (range_ < kLeast) {
-            code_ = code_ << 8 | next();
-            range_ <<= 8;
-        }
-        return digit;
-    }
-
-    // Whether an encoder writes these bytes. After the last digit it writes one more byte, such
-    // that the number is the smallest in its range, and zeros up to the end of the section.
-    bool canonical() const {
-        const size_t end = at_ - 7; // eight bytes are in the window, of which the first is written
-        return in_range_ && code_ < kLeast && end <= data_.size() &&
-               std::ranges::all_of(data_.subspan(end), [](uint8_t byte) { return byte == 0; });
-    }
-
-  private:
-    uint8_t next() {
-        const uint8_t byte = at_ < data_.size() ? data_[at_] : uint8_t{0};
-        ++at_;
-        return byte;
-    }
-
-    ConstBytes data_;
-    size_t at_ = 0;
-    uint64_t code_ = 0;
-    uint64_t range_ = ~uint64_t{0};
-    bool in_range_;
-};
+    return word;
+}
 
 } // namespace
 
+void BitSink::share() {
+    for (uint64_t i = 0; held_ != 0; ++i, held_ >>= 8) {
+        if (const auto byte = static_cast<uint8_t>(held_); byte != 0) {
+            std::atomic_ref(out_[8 * word_ + i]).fetch_or(byte, std::memory_order_relaxed);
+        }
+    }
+}
+
+PlaceReader::PlaceReader(const PlaceShape &shape, const uint8_t *section)
+    : shape_(shape), section_(section), low_size_(shape.low_bytes()),
+      string_size_(shape.bytes() - shape.low_bytes()), ones_(string_word(0)) {}
+
+uint64_t PlaceReader::string_word(uint64_t number) const {
+    return word_at(section_ + low_size_, string_size_, 8 * number);
+}
+
+uint64_t PlaceReader::low_bits(uint64_t index) const {
+    const uint64_t at = index * static_cast<uint64_t>(shape_.low);
+    const uint64_t word = word_at(section_, low_size_ + string_size_, at / 8);
+    return word >> at % 8 & ((uint64_t{1} << shape_.low) - 1);
+}
+
+bool PlaceReader::next_word() {
+    if (8 * (word_ + 1) >= string_size_) {
+        return false;
+    }
+    ones_ = string_word(++word_);
+    return true;
+}
+
+bool PlaceReader::seek(uint64_t index) {
+    uint64_t skip = index - index_;
+    index_ = index;
+    for (uint64_t held = 0; (held = static_cast<uint64_t>(std::popcount(ones_))) <= skip;) {
+        skip -= held;
+        if (!next_word()) {
+            return false;
+        }
+    }
+    for (; skip > 0; --skip) {
+        ones_ &= ones_ - 1;
+    }
+    return true;
+}
+
+bool PlaceReader::read(std::span<uint32_t> places) {
+    const uint64_t most = shape_.d - shape_.n;
+    bool good = true;
+    for (uint32_t &place : places) {
+        while (ones_ == 0) {
+            if (!next_word()) {
+                return false;
+            }
+        }
+        const uint64_t at = 64 * word_ + static_cast<uint64_t>(std::countr_zero(ones_));
+        ones_ &= ones_ - 1;
+        // Never negative: there are at least as many bits before this one as ones.
+        const uint64_t number = (at - index_) << shape_.low | low_bits(index_);
+        const uint64_t found = number + index_;
+        good &= number <= most && found >= least_;
+        least_ = found + 1;
+        place = static_cast<uint32_t>(found);
+        ++index_;
+    }
+    return good;
+}
+
+bool PlaceReader::ends() const {
+    uint64_t rest = ones_;
+    for (uint64_t word = word_ + 1; 8 * word < string_size_; ++word) {
+        rest |= string_word(word);
+    }
+    const uint64_t used = shape_.n * static_cast<uint64_t>(shape_.low);
+    return rest == 0 && (used % 8 == 0 || section_[used / 8] >> used % 8 == 0);
+}
+
 int write_places(std::span<const uint32_t> places, uint64_t d, Bytes out) {
-    const Digits digits(d, places.size());
-    RangeWriter writer(out);
+    const PlaceShape shape(d, places.size());
+    if (out.size() != shape.bytes()) {
+        return FEWBITS_BAD_SIZE;
+    }
+    std::memset(out.data(), 0, out.size());
+    PlaceWriter writer(shape, out.data(), 0);
     uint64_t least = 0;
     for (const uint32_t place : places) {
         if (place < least || place >= d) {
             return FEWBITS_BAD_ARGUMENT;
         }
-        const uint64_t gap = place - least;
         least = uint64_t{place} + 1;
-        for (int j = digits.count - 1; j >= 0; --j) {
-            writer.put((gap >> j & 1) != 0, digits.chance[j]);
-        }
+        writer.put(place);
     }
-    return writer.end() ? FEWBITS_OK : FEWBITS_BAD_SIZE;
+    return FEWBITS_OK;
 }
 
 int read_places(ConstBytes data, uint64_t d, std::span<uint32_t> places) {
-    const Digits digits(d, places.size());
-    RangeReader reader(data);
-    uint64_t place = 0;
-    for (uint32_t &found : places) {
-        uint64_t gap = 0;
-        for (int j = digits.count - 1; j >= 0; --j) {
-            gap = gap << 1 | uint64_t{reader.get(digits.chance[j])};
-        }
-        place += gap;
-        if (place >= d) {
-            return FEWBITS_BAD_PLACES;
-        }
-        found = static_cast<uint32_t>(place++);
+    const PlaceShape shape(d, places.size());
+    if (data.size() != shape.bytes()) {
+        return FEWBITS_BAD_SIZE;
     }
-    return reader.canonical() ? FEWBITS_OK : FEWBITS_BAD_PLACES;
+    PlaceReader reader(shape, data.data());
+    return reader.read(places) && reader.ends() ? FEWBITS_OK : FEWBITS_BAD_PLACES;
 }
 
 } // namespace fewbits
@@ -165,8 +130,12 @@ using namespace fewbits;
 
 extern "C" {
 
+uint64_t fewbits_places_size(uint64_t d, uint64_t n) {
+    return PlaceShape::possible(d, n) ? PlaceShape(d, n).bytes() : 0;
+}
+
 int fewbits_places_encode(const uint32_t *places, size_t n, uint64_t d, uint8_t *out, size_t size) {
-    if (n == 0 || n >= d || d > kMostPlaces) {
+    if (!PlaceShape::possible(d, n)) {
         return FEWBITS_BAD_ARGUMENT;
     }
     return write_places({places, n}, d, {out, size});
@@ -174,7 +143,7 @@ int fewbits_places_encode(const uint32_t *places, size_t n, uint64_t d, uint8_t 
 
 int fewbits_places_decode(const uint8_t *data, size_t size, uint64_t d, uint32_t *places,
                           size_t n) {
-    if (n == 0 || n >= d || d > kMostPlaces) {
+    if (!PlaceShape::possible(d, n)) {
         return FEWBITS_BAD_ARGUMENT;
     }
     return read_places({data, size}, d, {places, n});

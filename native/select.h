@@ -39,6 +39,38 @@ template <class Bits>
     return found;
 }
 
+// The keys from `low` to `high`, in order, and how many are above; `near` has room for every value.
+template <class Bits>
+[[maybe_unused]] size_t near_any(In<Bits> values, Bits mask, KeyBand<Bits> band, Bits *near,
+                                 uint64_t &above) {
+    size_t found = 0;
+    for (const Bits value : values) {
+        const Bits key = value & mask;
+        near[found] = key;
+        found += key >= band.low && key <= band.high;
+        above += key > band.high;
+    }
+    return found;
+}
+
+// The values whose keys are above the threshold, and the first `ties` that equal it, and their
+// places; both have room for every value.
+template <class Bits>
+[[maybe_unused]] size_t take_any(In<Bits> values, Bits mask, Bits threshold, uint64_t &ties,
+                                 uint32_t *places, Bits *taken) {
+    size_t found = 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+        const Bits value = values[i];
+        const Bits key = value & mask;
+        const bool equal = key == threshold && ties > 0;
+        ties -= equal;
+        places[found] = static_cast<uint32_t>(i);
+        taken[found] = value;
+        found += key > threshold || equal;
+    }
+    return found;
+}
+
 // One level of the transform, or two at once. Every sum has the operands that the specification
 // gives it, so the order of the levels changes no bit.
 template <class T> void butterflies(T *values, size_t size, size_t h) {

@@ -5,13 +5,14 @@ from typing import Any
 import numpy as np
 
 from fewbits import Operator, Rng
-from fewbits.backend import coders, cpu, library, native_rows
+from fewbits.backend import cpu, library, native_rows, places
 from fewbits.backend.buffers import Buffer
 from fewbits.backend.kernel import CODED, Kernel, Kind, Row, RowDirection, Written
 from fewbits.backend.kinds import composed, plain
+from fewbits.backend.kinds import largest as kind_largest
 from fewbits.backend.kinds.stages import rotate
 from fewbits.backend.table import native_kept
-from fewbits.coding import subsets
+from fewbits.coding import places as places_code
 from fewbits.coding.bitpack import packed_size
 from fewbits.core.vector import Vector
 from fewbits.reference.formats import Format
@@ -136,9 +137,26 @@ def composed_decode(operator: Operator, parts: Any, out: Vector) -> Tally:
 
 
 def places_encode(kept: np.ndarray, d: int) -> np.ndarray:
-    section = np.full(subsets.size(d, kept.size), 0xA5, np.uint8)
-    coders.write_places(kept, d, section)
+    section = np.full(places_code.size(d, kept.size), 0xA5, np.uint8)
+    if section.size:
+        places.encode(places_code.listed(kept, d), d, section)
     return section
+
+
+def places_decode(section: np.ndarray, d: int, k: int) -> np.ndarray:
+    found = np.empty(min(k, d - k), np.uint32)
+    if found.size:
+        places.decode(section, d, found)
+    return found if k == found.size else places_code.others(found, d)
+
+
+def take(
+    bits: np.ndarray, format: Format, k: int, threads: int
+) -> tuple[np.ndarray, np.ndarray, Tally]:
+    """The largest values, the section of their places, and what was met."""
+    section = np.full(places_code.size(bits.size, k), 0xA5, np.uint8)
+    values, tally = kind_largest.take(bits, format, k, section, threads)
+    return values, section, tally
 
 
 def composed_accumulate(operator: Operator, parts: Any, format: Format, totals: np.ndarray) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fewbits import Rng
-from fewbits.coding import bitpack, enumerative, rans, rice, subsets
+from fewbits.coding import bitpack, enumerative, places, rans, rice
 from fewbits.families.dithering import Dithering
 from fewbits.operators.natural_dithering import NaturalDithering
 from fewbits.operators.sparse_dithering import SparseDithering
@@ -68,7 +68,7 @@ def top_k(fraction: float) -> Staged:
             magnitudes = bits & np.uint64(format.sign - 1)
             order = np.array(sorted(range(bits.size), key=lambda i: (-int(magnitudes[i]), i)), int)
         kept = np.sort(order[:k])
-        return (subsets.encode(kept.astype(np.uint32), bits.size),), bits[kept]
+        return (places.encode(kept.astype(np.uint32), bits.size),), bits[kept]
 
     return split
 

@@ -14,6 +14,16 @@ size_t gather_keys(In<uint32_t> values, uint32_t mask, uint32_t threshold, size_
     return gather_any(values, mask, threshold, ties, places);
 }
 
+size_t near_keys(In<uint32_t> values, uint32_t mask, KeyBand<uint32_t> band, uint32_t *near,
+                 uint64_t &above) {
+    return near_any(values, mask, band, near, above);
+}
+
+size_t take_keys(In<uint32_t> values, uint32_t mask, uint32_t threshold, uint64_t &ties,
+                 uint32_t *places, uint32_t *taken) {
+    return take_any(values, mask, threshold, ties, places, taken);
+}
+
 template <class T> void hadamard(std::span<T> values, T scale) {
     levels(values.data(), values.size(), 1);
     multiply(values, scale);
@@ -21,7 +31,7 @@ template <class T> void hadamard(std::span<T> values, T scale) {
 
 } // namespace
 
-constinit const StageKernels portable_stages = {count_keys, gather_keys, hadamard<float>,
-                                                hadamard<double>};
+constinit const StageKernels portable_stages = {count_keys, gather_keys,     near_keys,
+                                                take_keys,  hadamard<float>, hadamard<double>};
 
 } // namespace fewbits

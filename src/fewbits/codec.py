@@ -257,6 +257,8 @@ def _opened(data: Bytes, limit: int, expected: Operator | None, workers: int) ->
         )
     parsed.verify(workers)
     chosen = expected or registry.from_wire(parsed.header.stages)
+    if parsed.header.version == wire.VERSION:
+        chosen = chosen.earlier()
     layout = _checked_layout(chosen, parsed.header)
     check_version(parsed.header.version, layout, parsed.sections)
     return OpenedFrame(parsed.header, chosen, layout, parsed.sections, parsed.data)

@@ -45,7 +45,7 @@ def catalogue() -> Catalogue:
         for cls in contents.values():
             if not isinstance(cls, type) or not cls.__module__.endswith(f".{module.name}"):
                 continue
-            if not issubclass(cls, Operator | Stage):
+            if not issubclass(cls, Operator | Stage) or cls.__name__.startswith("_"):
                 continue
             taken = {*found.by_name, *found.stages, *found.aliases}
             if taken & {cls.name, *cls.aliases} or _find_code(found, cls.code):

@@ -25,13 +25,61 @@ from cases import CASES, DTYPES, array, sealed
 from fewbits import Rng, SaturationWarning
 from fewbits.backend import coders
 from fewbits.backend import library as _native
-from fewbits.coding import enumerative, rice, subsets
+from fewbits.coding import enumerative, places, rice, subsets
 from fewbits.operators.spherical import Spherical
 from fewbits.reference.formats import BY_NAME, Format
 from fewbits.wire.frame import Header, Parameter, ParameterType, StageRecord
 
 HERE = Path(__file__).parent
+STORED = HERE / "good"
 SUMS = "SHA256SUMS"
+# Frames of wire version 1 whose sections are written as version 2 has them now.
+EARLIER = (
+    "hadamard/three-stages",
+    "natural-dithering/rans-bfloat16",
+    "natural-dithering/rans-float16",
+    "natural-dithering/rans-float32",
+    "natural-dithering/rans-float64",
+    "natural/rans-bfloat16",
+    "natural/rans-float16",
+    "natural/rans-float32",
+    "natural/rans-float64",
+    "natural/rans-float64-escapes",
+    "natural/rans-nearest",
+    "natural/rans-sparse",
+    "sign/blocks-bfloat16",
+    "sign/blocks-float64",
+    "sign/whole-bfloat16",
+    "sign/whole-float64",
+    "sparse-dithering/bfloat16",
+    "sparse-dithering/blocks-nonfinite",
+    "sparse-dithering/dithered",
+    "sparse-dithering/fine",
+    "sparse-dithering/float16",
+    "sparse-dithering/float32",
+    "sparse-dithering/float64",
+    "sparse-dithering/float64-corners",
+    "sparse-dithering/half-way",
+    "sparse-dithering/half-way-blocks",
+    "sparse-dithering/least-squares",
+    "sparse-dithering/matched",
+    "sparse-dithering/stochastic",
+    "sparse-dithering/stochastic-float16",
+    "sparse-dithering/subtractive",
+    "sparse-dithering/subtractive-float64",
+    "spherical/escape",
+    "spherical/float32",
+    "spherical/sparse",
+    "standard-dithering/rans-bfloat16",
+    "standard-dithering/rans-float16",
+    "standard-dithering/rans-float32",
+    "standard-dithering/rans-float64",
+    "top-k/bfloat16-nonfinite",
+    "top-k/float16-corners",
+    "top-k/float32",
+    "top-k/float64",
+    "top-k/rans",
+)
 RECIPES = ("words", "corners", "words", "nonfinite")  # for each dtype
 
 
@@ -45,11 +93,18 @@ class Good:
     shape: tuple[int, ...]
     recipe: str
     seed: int = 7
+    earlier: bool = False  # an earlier version wrote it, and it is only read now
 
     def vector(self) -> np.ndarray:
         return values(self.recipe, BY_NAME[self.dtype], self.shape)
 
     def frame(self) -> bytes:
+        return self.stored() if self.earlier else self.compressed()
+
+    def stored(self) -> bytes:
+        return (STORED / f"{self.path}.bin").read_bytes()
+
+    def compressed(self) -> bytes:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SaturationWarning)
             return fewbits.compress(self.vector(), self.spec, seed=self.seed, nonfinite="carry")
@@ -246,59 +301,28 @@ def _rows() -> Iterator[Good]:
             yield Good(path, spec, dtype, (7, 11), f"{recipe} {100 + number}")
 
 
-# Frames of wire version 1 that are written otherwise now, and still read. Each has a second one.
-EARLIER = frozenset(
-    [
-        "natural/rans-float32",
-        "natural/rans-float64",
-        "natural/rans-float64-escapes",
-        "natural/rans-float16",
-        "natural/rans-bfloat16",
-        "natural/rans-sparse",
-        "natural/rans-nearest",
-        "natural-dithering/rans-float32",
-        "natural-dithering/rans-float64",
-        "natural-dithering/rans-float16",
-        "natural-dithering/rans-bfloat16",
-        "standard-dithering/rans-float32",
-        "standard-dithering/rans-float64",
-        "standard-dithering/rans-float16",
-        "standard-dithering/rans-bfloat16",
-        "sign/whole-float64",
-        "sign/whole-bfloat16",
-        "sign/blocks-float64",
-        "sign/blocks-bfloat16",
-        "sparse-dithering/float32",
-        "sparse-dithering/float64",
-        "sparse-dithering/float16",
-        "sparse-dithering/bfloat16",
-        "sparse-dithering/float64-corners",
-        "sparse-dithering/least-squares",
-        "sparse-dithering/matched",
-        "sparse-dithering/blocks-nonfinite",
-        "sparse-dithering/stochastic",
-        "sparse-dithering/stochastic-float16",
-        "sparse-dithering/subtractive",
-        "sparse-dithering/subtractive-float64",
-        "sparse-dithering/fine",
-        "sparse-dithering/half-way",
-        "sparse-dithering/half-way-blocks",
-        "sparse-dithering/dithered",
-        "spherical/float32",
-        "spherical/sparse",
-        "spherical/escape",
-        "top-k/rans",
-    ]
-)
-FIRST = (*CHOSEN, *_rows())
-GOOD = (
-    *FIRST,
-    *(replace(case, path=f"{case.path}-2") for case in FIRST if case.path in EARLIER),
+REVISED = (
     Good("natural/rans-gaps", "natural:coder=rans", "float32", (3000,), "scattered 90"),
     Good("natural/rans-gaps-float64", "natural:coder=rans", "float64", (3000,), "scattered 91"),
     Good("natural/rans-mask", "natural:coder=rans", "float16", (3000,), "sparse 92"),
     Good("sparse-dithering/gaps", "sparse-dithering:nu=30", "float32", (2000,), "words 93"),
 )
+
+
+def _all() -> Iterator[Good]:
+    for case in (*CHOSEN, *_rows()):
+        if case.path in EARLIER:
+            yield replace(case, earlier=True)
+            yield replace(case, path=f"{case.path}-2")
+        else:
+            yield case
+    for number, share in enumerate((0.001, 0.2, 0.3, 0.5, 0.6, 0.999)):
+        spec = f"top-k:fraction={share}|identity"
+        yield Good(f"top-k/places-{number}", spec, "bfloat16", (601,), f"words {110 + number}")
+    yield from REVISED
+
+
+GOOD = tuple(_all())
 
 
 def values(recipe: str, format: Format, shape: tuple[int, ...]) -> np.ndarray:
@@ -390,10 +414,11 @@ def _fraction(number: float) -> bytes:
     return b"\x0a\0\x01\0\x03" + struct.pack("<d", number)
 
 
-def _places(data: bytes) -> bytes:
-    """A frame that keeps two of twenty values; the right places have 6 bytes."""
+def _places(data: bytes, version: int = 1) -> bytes:
+    """A frame that keeps two of twenty values; the right places have 4 bytes, 2 in version 2."""
     stages = (StageRecord(10), StageRecord(1))
-    header = Header(BY_NAME["float32"], (20,), stages, (len(data), 8)).encode()
+    lengths = len(data), 8
+    header = Header(BY_NAME["float32"], (20,), stages, lengths, version=version).encode()
     return sealed(header + data + bytes(8))
 
 
@@ -633,6 +658,21 @@ def bad() -> dict[str, Bad]:
             f"{len(right)} values need {len(right)}",
         ),
     }
+    # Numbers 3 and 6 with two low bits each, in a string of two ones and four zeros.
+    assert places.encode(np.array([3, 7], np.uint32), 20) == b"\x0b\x05"
+    for name, data in {
+        "order": b"\x0b\x03",
+        "end": b"\x0c\x21",
+        "many": b"\x0b\x07",
+        "few": b"\x0b\x01",
+        "low-padding": b"\x1b\x05",
+        "string-padding": b"\x0b\x45",
+    }.items():
+        composed[f"places-2-{name}"] = Bad(_places(data, 2), decode, wrong)
+    short = "section 'top-k.places' has 1 bytes, 2 values need 2"
+    composed["places-2-length"] = Bad(_places(b"\x0b", 2), decode, short)
+    ranged = short.replace("1", str(len(right)))
+    composed["places-2-ranged"] = Bad(_places(right, 2), decode, ranged)
     one, zero, minus = (struct.pack("<f", value) for value in (1.0, 0.0, -1.0))
     block, scale = (
         "a block whose scale is 0 holds a level above 0",

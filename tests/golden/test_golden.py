@@ -32,13 +32,13 @@ def stored(case: Good) -> tuple[bytes, dict]:
 def test_compress_gives_the_stored_bytes(case: Good, simd: str) -> None:
     """Or, if an earlier version wrote them, bytes of this one that say the same."""
     frame, _ = stored(case)
-    now = case.frame()
-    if case.path not in EARLIER:
+    now = case.compressed()
+    if not case.earlier:
         assert now == frame
-    else:
-        assert (frame[4], now[4]) == (1, 2)
-        assert len(now) <= len(frame)
-        assert np.array_equal(fewbits.decompress(frame), fewbits.decompress(now), equal_nan=True)
+        return
+    assert (frame[4], now[4]) == (1, 2)
+    assert len(now) <= len(frame) or "top-k" in case.spec  # its places take more
+    assert fewbits.decompress(now).tobytes() == fewbits.decompress(frame).tobytes()
 
 
 @goods

@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from fewbits.backend import library
 from fewbits.backend.library import Bytes
-from fewbits.coding import enumerative, rans, rice, subsets
+from fewbits.coding import enumerative, rans, rice
 from fewbits.coding.bitpack import packed_size
 from fewbits.errors import DecodeError
 from fewbits.reference.formats import Bits, Format
@@ -13,7 +13,6 @@ from fewbits.rng import Rng
 
 PlainCodes = npt.NDArray[np.uint16]
 Signed = npt.NDArray[np.int32]
-_Places = npt.NDArray[np.uint32]
 
 
 def pack(codes: PlainCodes, width: int, into: Bytes) -> None:
@@ -127,17 +126,3 @@ def read_enumerated(
     """The scales and the codes; `DecodeError` for bytes that encoding does not write."""
     found = enumerative.decode(data, count, block, format, bound)
     return found.scales.astype(format.bits), found.codes
-
-
-def write_places(kept: _Places, d: int, into: Bytes) -> None:
-    """The section of these places below `d`, ascending."""
-    if into.size:
-        library.places_encode(subsets.listed(kept, d), d, into)
-
-
-def read_places(data: Bytes, d: int, k: int) -> _Places:
-    """The `k` places in a section; `DecodeError` for bytes that `write_places` does not write."""
-    places = np.empty(min(k, d - k), np.uint32)
-    if places.size:
-        library.places_decode(data, d, places)
-    return places if k == places.size else subsets.others(places, d)

@@ -9,6 +9,7 @@ from fewbits.reference.tally import Tally
 
 RowDirection = Literal["encode", "decode", "accumulate"]
 NO_KEY = bytes(16)
+RANGED = 1  # option of TOP_K: places as wire version 1 has them, to be read
 PACKED, CODED = 0, 2  # added to the option of NATURAL: one section, entropy coded
 
 

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fewbits.coding.places import WRONG_PLACES
 from fewbits.coding.rans import UNFILLED
 from fewbits.errors import DecodeError
 from fewbits.reference.dithering import BAD_SCALE, LEVEL_WITHOUT_SCALE
@@ -53,7 +54,7 @@ _REFUSED = {
     CODED_STATE: "a lane of a coded block starts or ends in an impossible state",
     CODED_ESCAPE: "an escaped code has a symbol of its own",
     CODED_ZERO: "a sparse block's mask has a bit for a code that is 0",
-    BAD_PLACES: "a section of places is not one that an encoder writes",
+    BAD_PLACES: WRONG_PLACES,
     BAD_LEVEL: LEVEL_WITHOUT_SCALE,
     _BAD_SCALE: BAD_SCALE,
     _BAD_STEP: BAD_STEP,
@@ -136,8 +137,6 @@ def _load() -> ctypes.CDLL:
         "decode": (c_int, [*_SIZED, POINTER(c_size_t)]),
         "accumulate": (c_int, [*_SIZED, POINTER(c_size_t)]),
         "select": (c_int, [c_void_p, c_int, c_size_t, *_SIZED, POINTER(c_uint64)]),
-        "places_encode": (c_int, [*_SIZED, c_uint64, *_SIZED]),
-        "places_decode": (c_int, [*_SIZED, c_uint64, *_SIZED]),
         "rotate": (
             c_int,
             [c_void_p, c_int, c_size_t, c_size_t, c_uint32 * 4, c_int, c_void_p, c_uint64 * 2],
@@ -285,16 +284,6 @@ def select(values: AnyArray, dtype: int, k: int) -> tuple[npt.NDArray[np.uint32]
     arguments = address(values), dtype, values.size, address(places), k, byref(nonfinite)
     _checked(_core.fewbits_select(*arguments))
     return places, nonfinite.value
-
-
-def places_encode(places: npt.NDArray[np.uint32], d: int, out: Bytes) -> None:
-    """Range code ascending places below `d` into exactly `out`."""
-    _checked(_core.fewbits_places_encode(*sized(places, np.uint32), d, *sized(out)))
-
-
-def places_decode(data: Bytes, d: int, places: npt.NDArray[np.uint32]) -> None:
-    """The reverse; `DecodeError` for bytes that `places_encode` does not write."""
-    _checked(_core.fewbits_places_decode(*sized(data), d, *sized(places, np.uint32)))
 
 
 def rotate(

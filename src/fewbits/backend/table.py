@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from fewbits.backend import native_rows
 from fewbits.backend.buffers import CPU, Buffer
-from fewbits.backend.kernel import Kernel, Kind, Row, RowDirection, total_itemsize
+from fewbits.backend.kernel import RANGED, Kernel, Kind, Row, RowDirection, total_itemsize
 from fewbits.backend.kinds import dithering, grid, sign
 from fewbits.reference.formats import Format
 from fewbits.reference.grid_scales import SUBTRACTIVE
@@ -33,7 +33,7 @@ def native_kept(kernel: Kernel, count: int) -> int | None:
     if not kernel.before:
         return 0
     first, *others = kernel.before
-    if others or first.kind is not Kind.TOP_K:
+    if others or first.kind is not Kind.TOP_K or first.option == RANGED:
         return None
     kept = int(first.numbers[0])
     # Whole vectors and complements of sets have no native row.

@@ -1,4 +1,4 @@
-r"""Which $k$ of $d$ places: a section whose length depends on $d$ and $k$ alone.
+r"""Which $k$ of $d$ places, as wire version 1 has it; `places` has the code that is written now.
 
 The smaller of the two sets, the $k$ places or the others, is listed: $n = \min(k, d - k)$ places in
 ascending order, each by the gap $g$ to the one before it. If places are drawn at random, gaps are
@@ -12,7 +12,7 @@ rounded up to 16 bits, which no digit 1 pays for and $n$ gaps of up to 32 digits
 $n / 512$ bits. The section has room for that and for the end of the code, and is filled up with
 zeros.
 
-Native code gives the same bytes.
+Native code reads the same bytes.
 """
 
 from functools import lru_cache
@@ -20,18 +20,16 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from fewbits.coding.places import WRONG_PLACES, listed, others
 from fewbits.errors import DecodeError
 
 _Places = npt.NDArray[np.uint32]
 _Bytes = npt.NDArray[np.uint8]
 
-MOST = 1 << 32  # places that 32 bits can number
 _ONE = 1 << 62  # the number 1 in powers of theta
 _TOP = 1 << 64
 _LEAST = 1 << 56  # below it a range is multiplied by 256
 _PRECISION = 16
-_PART = 1 << 16  # places that NumPy widens at a time
-_BAD_PLACES = "a section of places is not one that an encoder writes"
 
 
 @lru_cache(maxsize=4096)
@@ -66,11 +64,6 @@ def probabilities(d: int, n: int) -> list[int]:
     return result
 
 
-def listed(kept: _Places, d: int) -> _Places:
-    """The smaller of the two sets; of equals, the kept one."""
-    return kept if 2 * kept.size <= d else others(kept, d)
-
-
 def encode(kept: _Places, d: int) -> bytes:
     """The section of these places below `d`, ascending, by definition."""
     places = listed(kept, d)
@@ -100,27 +93,14 @@ def decode(data: bytes, d: int, k: int) -> _Places:
             gap |= coder.get(chances[digit]) << digit
         before += gap + 1
         if before >= d:
-            raise DecodeError(_BAD_PLACES)
+            raise DecodeError(WRONG_PLACES)
         places.append(before)
     kept = np.array(places, np.uint32)
     if k > n:
         kept = others(kept, d)
     if encode(kept, d) != data:
-        raise DecodeError(_BAD_PLACES)
+        raise DecodeError(WRONG_PLACES)
     return kept
-
-
-def others(places: _Places, d: int) -> _Places:
-    mask = np.ones(d, bool)
-    found = np.empty(d - places.size, np.uint32)
-    for start in range(0, places.size, _PART):
-        mask[places[start : start + _PART]] = False
-    at = 0
-    for start in range(0, d, _PART):
-        own = np.flatnonzero(mask[start : start + _PART])
-        found[at : at + own.size] = own + start
-        at += own.size
-    return found
 
 
 class _Writer:

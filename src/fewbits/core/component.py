@@ -2,7 +2,7 @@
 
 from abc import ABC
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from fewbits.core import parameters
 from fewbits.core.spelled import Spelled
@@ -31,6 +31,10 @@ class Component(Spelled, ABC):
     def summary(cls) -> str:
         """The first line of its class's docstring, for tables."""
         return " ".join((cls.__doc__ or "").split()).removesuffix(".")
+
+    def earlier(self) -> Self:
+        """The same as frames of wire version 1 have it."""
+        return self
 
     @property
     def stage(self) -> wire.StageRecord:

@@ -48,6 +48,10 @@ class Composed(Operator):
     def stages(self) -> tuple[wire.StageRecord, ...]:
         return tuple(part.stage for part in (*self.before, self.last))
 
+    def earlier(self) -> "Composed":
+        before = tuple(stage.earlier() for stage in self.before)
+        return replace(self, before=before, last=self.last.earlier())
+
     def layout(self, d: int, format: Format) -> tuple[Section, ...]:
         counts, sections = Counter[str](), []
         for stage, size in zip(self.before, self._sizes(d), strict=False):

@@ -15,7 +15,7 @@ from fewbits.core.operator import Operator
 from fewbits.errors import EncodeError
 from fewbits.reference.formats import Format
 from fewbits.rng import Rng, token
-from fewbits.wire.frame import CHECKSUM_SIZE, Header
+from fewbits.wire.frame import CHECKSUM_SIZE, VERSION, Header
 from fewbits.wire.sections import Section
 
 _KEPT = 1024  # plans that are kept
@@ -54,7 +54,8 @@ def plan_of(operator: Operator, format: Format, shape: tuple[int, ...]) -> Frame
     count = math.prod(shape)
     layout = operator.layout(count, format)
     lengths = tuple(section.size for section in layout)
-    header = Header(format, shape, operator.stages, lengths)
+    version = max((section.oldest for section in layout), default=VERSION)
+    header = Header(format, shape, operator.stages, lengths, version=version)
     encoded = header.encode()
     own = None
     # The version of a frame follows from what sections of another length hold.

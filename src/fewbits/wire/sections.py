@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from fewbits.coding import bitpack, enumerative, rans
+from fewbits.coding import bitpack, enumerative, places, rans
 from fewbits.errors import DecodeError
 from fewbits.reference.formats import Format
 from fewbits.rng import KEY_BYTES
@@ -44,9 +44,14 @@ class Section(ABC):
                 f"section {self.name!r} has {length} bytes, {self.count} values need {self.size}"
             )
 
+    @property
+    def oldest(self) -> int:
+        """The oldest wire version that has the section."""
+        return VERSION
+
     def version(self, data: _Bytes) -> int:
         """The oldest wire version that has what the section's bytes say."""
-        return VERSION
+        return self.oldest
 
 
 def needed_version(layout: Sequence[Section], parts: Iterable[_Bytes]) -> int:
@@ -82,6 +87,21 @@ class Packed(Section):
     @property
     def size(self) -> int:
         return bitpack.packed_size(self.count, self.width)
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceSet(Section):
+    """Which `count` of `within` places, in a length that these numbers determine."""
+
+    within: int
+
+    @property
+    def size(self) -> int:
+        return places.size(self.within, self.count)
+
+    @property
+    def oldest(self) -> int:
+        return NEWEST_VERSION if self.size else VERSION
 
 
 def key_section() -> Packed:

@@ -100,12 +100,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const size_t kept = 1 + input.byte() % 40;
     const size_t count = 2 * kept + input.number(2) % 400;
     const Format format = format_of(dtype);
-    // More than any set needs: zeros follow what an encoder writes.
     const Case c = {dtype,
                     format.item(),
                     count,
                     kept,
-                    Buffer(4 * kept + 8, control >> 4),
+                    Buffer(static_cast<size_t>(fewbits_places_size(count, kept)), control >> 4),
                     Buffer(packed_size(kept, format.exponent), control >> 5),
                     Buffer(packed_size(kept, 1), control >> 6)};
     const ConstBytes rest = input.rest();

@@ -28,6 +28,73 @@ std::vector<uint32_t> by_sorting(const Case &c) {
     return order;
 }
 
+// The same in two parts, around a threshold that bands of keys must surround.
+void check_keeping(const Case &c, const std::vector<uint32_t> &wanted, uint8_t cut) {
+    const Format format = format_of(c.dtype);
+    std::vector<uint64_t> keys;
+    for (size_t i = 0; i < c.count; ++i) {
+        keys.push_back(key(c, i));
+    }
+    std::ranges::nth_element(keys, keys.begin() + static_cast<ptrdiff_t>(c.k - 1),
+                             std::greater<>());
+    const uint64_t threshold = keys[c.k - 1];
+    uint64_t band[2];
+    REQUIRE(fewbits_guess_keys(c.values.data(), c.dtype, c.count, c.k, band) == FEWBITS_OK);
+    REQUIRE(band[0] <= band[1] && band[1] < format.sign());
+    const Buffer near(static_cast<size_t>(cut) * c.item, cut);
+    std::vector<uint64_t> bins(FEWBITS_KEY_BINS);
+    uint64_t counts[2], within = 0, above = 0;
+    REQUIRE(fewbits_near_keys(c.values.data(), c.dtype, c.count, band, near.data(), cut,
+                              bins.data(), counts) == FEWBITS_OK);
+    for (const uint64_t own : keys) {
+        within += own >= band[0] && own <= band[1];
+        above += own > band[1];
+    }
+    REQUIRE(counts[0] == above && counts[1] == within);
+    REQUIRE(within <= cut || band[0] == band[1] ||
+            std::accumulate(bins.begin(), bins.end(), uint64_t{0}) == within);
+
+    const size_t n = std::min(c.k, c.count - c.k), middle = cut * c.count / 256;
+    const Buffer section(static_cast<size_t>(fewbits_places_size(c.count, n)), cut);
+    std::memset(section.data(), 0, section.size());
+    const Buffer kept(c.k * c.item, 1);
+    uint64_t done = 0, ties = 0;
+    for (size_t i = 0; i < c.k; ++i) {
+        ties += key(c, wanted[i]) == threshold;
+    }
+    for (int part = 0; part < 2; ++part) {
+        const size_t start = part == 0 ? 0 : middle, end = part == 0 ? middle : c.count;
+        const auto room = static_cast<size_t>(std::ranges::count_if(
+            wanted, [&](uint32_t place) { return place >= start && place < end; }));
+        uint64_t own = 0, bad = 0;
+        for (size_t i = start; i < end; ++i) {
+            own += key(c, i) == threshold;
+        }
+        const fewbits_chosen how = {c.count, c.k, threshold, std::min(own, ties), start, done};
+        REQUIRE(fewbits_keep(c.values.data() + start * c.item, c.dtype, end - start, &how,
+                             section.data(), section.size(), kept.data() + done * c.item, room,
+                             &bad) == FEWBITS_OK);
+        ties -= std::min(own, ties);
+        done += room;
+    }
+    std::vector<uint32_t> listed = wanted;
+    if (n != c.k) {
+        listed.clear();
+        for (uint32_t i = 0; i < c.count; ++i) {
+            if (!std::ranges::binary_search(wanted, i)) {
+                listed.push_back(i);
+            }
+        }
+    }
+    const Buffer whole(section.size(), 0);
+    REQUIRE(fewbits_places_encode(listed.data(), n, c.count, whole.data(), whole.size()) ==
+            FEWBITS_OK);
+    REQUIRE(whole == section);
+    for (size_t i = 0; i < c.k; ++i) {
+        REQUIRE(element(kept.data(), i, c.item) == element(c.values.data(), wanted[i], c.item));
+    }
+}
+
 // Values of the input, repeated with changes of a few bits, so that there are ties and near ones.
 void fill(const Case &c, ConstBytes rest, uint8_t change) {
     uint64_t mix = change;
@@ -65,6 +132,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 FEWBITS_OK);
         REQUIRE(std::equal(wanted.begin(), wanted.end(), places.get()));
         REQUIRE(nonfinite == bad);
+        if (dtype != 0 && k > 0 && k < count) {
+            check_keeping(c, wanted, change);
+        }
     });
     return 0;
 }

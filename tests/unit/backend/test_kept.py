@@ -10,9 +10,8 @@ import native_tables as native
 import native_tables as units
 from cases import mixed_bits
 from fewbits import Operator, Rng
-from fewbits.backend import coders
 from fewbits.backend import library as _native
-from fewbits.coding import subsets
+from fewbits.coding import places as places_code
 from fewbits.core.vector import Vector
 from fewbits.errors import DecodeError
 from fewbits.reference import selection
@@ -108,7 +107,7 @@ def test_places_that_are_no_encoders_are_refused() -> None:
     values = np.random.default_rng(3).standard_normal(1000).astype(np.float32)
     table, room = row_of(fewbits.operator("top-k:fraction=0.05|natural"), values, FLOAT32)
     units.run("encode", table)
-    room[int(table[0]["sizes"][0]) - 1] ^= 1  # the last byte of the places
+    room[int(table[0]["sizes"][0]) - 1] ^= 0x80  # the last bit of the places
     for direction in ("decode", "accumulate"):
         with pytest.raises(DecodeError, match="places"):
             units.run(direction, table)  # type: ignore[arg-type]
@@ -124,8 +123,8 @@ def test_damaged_places_are_refused_as_by_the_reference() -> None:
             if change:
                 bad[rng.integers(bad.size)] ^= np.uint8(1 << rng.integers(8))
             results = []
-            for decode in (subsets.decode, coders.read_places):
-                given: Any = bad.tobytes() if decode is subsets.decode else bad
+            for decode in (places_code.decode, units.places_decode):
+                given: Any = bad.tobytes() if decode is places_code.decode else bad
                 try:
                     results.append(decode(given, d, k).tolist())
                 except DecodeError:

@@ -27,7 +27,7 @@ def encode(row: Row, run: RunRow) -> Written:
     for number, stage in enumerate(row.kernel.before):
         end = at + stages.sections(stage)
         parts = tuple(section.array() for section in row.sections[at:end])
-        bits, tally = stages.split(stage, bits, format, rng.fork(number), parts)
+        bits, tally = stages.split(stage, bits, format, rng.fork(number), parts, row.threads)
         tallies.append(tally)
         at = end
     own = rng.fork(len(row.kernel.before))
@@ -43,14 +43,16 @@ def decode(row: Row, run: RunRow) -> Tally:
     """Decode, then join by every stage."""
     out = row.values.array(row.format.bits)
     handed, last = _handed(row, out.size, run, out)
-    tally = stages.join(row.kernel.before[0], _side(row, 0), handed, row.format, out)
+    side = _side(row, 0)
+    tally = stages.join(row.kernel.before[0], side, handed, row.format, out, row.threads)
     return tally._replace(escaped=last.escaped)
 
 
 def accumulate(row: Row, totals: npt.NDArray[Any], run: RunRow) -> Tally:
     """Decode, join by every stage but the first, and add by that."""
     handed, last = _handed(row, totals.size, run)
-    tally = stages.add(row.kernel.before[0], _side(row, 0), handed, row.format, totals)
+    side = _side(row, 0)
+    tally = stages.add(row.kernel.before[0], side, handed, row.format, totals, row.threads)
     return tally._replace(escaped=last.escaped)
 
 
@@ -77,7 +79,7 @@ def _handed(row: Row, count: int, run: RunRow, spare: Bits | None = None) -> tup
     last, _ = run("decode", _inner(row, bits, at, row.key))
     for number in reversed(range(1, len(before))):
         joined = rooms[number % 2][: counts[number]]
-        stages.join(before[number], _side(row, number), bits, row.format, joined)
+        stages.join(before[number], _side(row, number), bits, row.format, joined, row.threads)
         bits = joined
     return bits, last
 

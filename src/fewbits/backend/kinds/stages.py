@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fewbits.backend import coders, library
-from fewbits.backend.kernel import Kernel, Kind
-from fewbits.backend.kinds import python
+from fewbits.backend.kernel import RANGED, Kernel, Kind
+from fewbits.backend.kinds import largest, python
 from fewbits.backend.kinds.plain import cast
 from fewbits.backend.library import Bytes
 from fewbits.reference import casts, selection
@@ -41,7 +41,9 @@ def sections(stage: Kernel) -> int:
     return stage.option if stage.kind in (Kind.HADAMARD, Kind.PYTHON) else 1
 
 
-def split(stage: Kernel, bits: Bits, format: Format, rng: Rng, into: SideParts) -> _Split:
+def split(
+    stage: Kernel, bits: Bits, format: Format, rng: Rng, into: SideParts, threads: int
+) -> _Split:
     """Fill the side sections and make the vector that the next stage gets."""
     if stage.kind is Kind.PYTHON:
         return _Split(*python.owner_of(stage).split_bits(bits, format, rng, into))
@@ -49,9 +51,7 @@ def split(stage: Kernel, bits: Bits, format: Format, rng: Rng, into: SideParts) 
         return _rotated(stage, bits, format, rng, into)
     count = reduced(stage, bits.size)
     if stage.kind is Kind.TOP_K:
-        chosen, nonfinite = largest(bits, format, count)
-        coders.write_places(chosen, bits.size, into[0])
-        return _Split(bits[chosen], Tally(0, nonfinite))
+        return _Split(*largest.take(bits, format, count, into[0], threads))
     coders.write_key(rng.key, into[0])
     values, saturated = multiplied(bits[random_places(rng, bits.size, count)], format, bits.size)
     nonfinite = casts.count_nonfinite(bits, format)
@@ -60,7 +60,9 @@ def split(stage: Kernel, bits: Bits, format: Format, rng: Rng, into: SideParts) 
     return _Split(values, Tally(saturated, nonfinite))
 
 
-def join(stage: Kernel, parts: SideParts, handed: Bits, format: Format, out: Bits) -> Tally:
+def join(
+    stage: Kernel, parts: SideParts, handed: Bits, format: Format, out: Bits, threads: int = 1
+) -> Tally:
     """The reverse of `split`; `DecodeError` for side sections that it cannot have written."""
     if stage.kind is Kind.PYTHON:
         own: Tally = python.owner_of(stage).join_bits(parts, handed, format, out)
@@ -70,6 +72,8 @@ def join(stage: Kernel, parts: SideParts, handed: Bits, format: Format, out: Bit
         return rotate(handed, format, int(stage.numbers[0]), rng, out, inverse=True)
     if out.size == handed.size:  # all of them: no place needs to be known
         out[:] = handed
+    elif stage.kind is Kind.TOP_K and stage.option != RANGED:
+        return largest.put(parts[0], handed, format, out, threads)
     else:
         chosen = _places(stage, parts, out.size, handed.size)
         out[:] = 0
@@ -79,9 +83,16 @@ def join(stage: Kernel, parts: SideParts, handed: Bits, format: Format, out: Bit
 
 
 def add(
-    stage: Kernel, parts: SideParts, handed: Bits, format: Format, totals: npt.NDArray[Any]
+    stage: Kernel,
+    parts: SideParts,
+    handed: Bits,
+    format: Format,
+    totals: npt.NDArray[Any],
+    threads: int = 1,
 ) -> Tally:
     """`join`, added to `totals`."""
+    if stage.kind is Kind.TOP_K and totals.size > handed.size and stage.option != RANGED:
+        return largest.add(parts[0], handed, format, totals, threads)
     if stage.kind not in (Kind.TOP_K, Kind.RAND_K):
         joined = np.empty(totals.size, format.bits)
         tally = join(stage, parts, handed, format, joined)
@@ -100,18 +111,13 @@ def add_to(totals: npt.NDArray[Any], bits: Bits, format: Format) -> None:
 
 def _places(stage: Kernel, parts: SideParts, d: int, k: int) -> Places:
     if stage.kind is Kind.TOP_K:
-        return coders.read_places(parts[0], d, k)
+        return largest.read_ranged(parts[0], d, k)
     return random_places(coders.read_key(parts[0]), d, k)
 
 
 def random_places(rng: Rng, d: int, k: int) -> Places:
     """The `k` of `d` places that a stream chooses."""
     return library.select(library.words(rng.key, 0, d), 0, k)[0]
-
-
-def largest(bits: Bits, format: Format, k: int) -> tuple[Places, int]:
-    """The places of the `k` largest magnitudes, ascending, and how many values are not finite."""
-    return library.select(bits, format.code, k)
 
 
 def multiplied(bits: Bits, format: Format, d: int) -> tuple[Bits, int]:

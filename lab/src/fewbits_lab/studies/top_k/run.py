@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 import fewbits
-from fewbits.backend.kinds import stages
+from fewbits.backend import library
 from fewbits.reference.formats import FLOAT32
 
 _RESULTS = Path(__file__).with_name("result.json")
@@ -42,7 +42,7 @@ def main() -> None:
     works: dict[str, Callable[[], object]] = {
         "memcpy": lambda: np.copyto(copy, x),
         "torch.topk": lambda: torch.topk(magnitudes, k, sorted=False),
-        "select": lambda: stages.largest(x.view(np.uint32), FLOAT32, k),
+        "select": lambda: library.select(x.view(np.uint32), FLOAT32.code, k),
         "compress": lambda: fewbits.compress(x, spec, seed=7, out=room),
     }
     best = dict.fromkeys(works, float("inf"))
