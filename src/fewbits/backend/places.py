@@ -12,7 +12,7 @@ from fewbits.reference.formats import Bits, Format
 
 PlaceArray = npt.NDArray[np.uint32]
 Band = tuple[int, int]
-_ROOM = 1 << 16  # keys of a list, for each thread
+_ROOM = 1 << 19  # bytes of a list of keys, for each thread
 _BINS = 1 << 12
 
 
@@ -63,8 +63,9 @@ def guess_keys(bits: Bits, format: Format, k: int) -> Band:
 
 
 def near_keys(bits: Bits, format: Format, band: Band, room: int = _ROOM) -> Near:
-    """The magnitudes of a part in a band."""
-    keys, bins = np.empty(min(room, bits.size), format.bits), np.empty(_BINS, np.uint64)
+    """The magnitudes of a part in a band, of which `room` bytes may be listed."""
+    keys = np.empty(min(room // format.itemsize, bits.size), format.bits)
+    bins = np.empty(_BINS, np.uint64)
     counts, own = (c_uint64 * 2)(), (c_uint64 * 2)(*band)
     values = address(bits), format.code, bits.size
     _checked(_core.fewbits_near_keys(*values, own, address(keys), keys.size, address(bins), counts))

@@ -73,7 +73,7 @@ def test_a_list_that_is_full_is_counted_in_bins(
 
     def short(bits: np.ndarray, own: Format, band: tuple[int, int], **_: int) -> _native.Near:
         bands.append(band)
-        return near(bits, own, band, room)
+        return near(bits, own, band, room * own.itemsize)
 
     monkeypatch.setattr(_native, "near_keys", short)
     for bits in kinds(9001, format, 5):
