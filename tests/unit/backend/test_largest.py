@@ -87,6 +87,19 @@ def test_a_list_that_is_full_is_counted_in_bins(
     assert min(widths) == 0
 
 
+@pytest.mark.parametrize("band", [(5, 9), (3, 3), (0x7F7FFFF0, 0x7F7FFFFF), (0x7FFFFFFF,) * 2])
+def test_a_bad_guess_changes_nothing(
+    band: tuple[int, int], simd: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_native, "guess_keys", lambda *_: band)
+    values = np.random.default_rng(3).standard_normal(5000).astype(np.float32).view(np.uint32)
+    for k in (1, 500, 4000):
+        kept = selection.largest(values & np.uint32(0x7FFFFFFF), k)
+        found, section, _ = native.take(values, FLOAT32, k, 2)
+        assert section.tobytes() == places.encode(kept, values.size)
+        assert np.array_equal(found, values[kept])
+
+
 @pytest.mark.parametrize(("d", "k"), [(1000, 90), (1000, 500), (1000, 910)])
 def test_damaged_places_are_refused_by_any_number_of_threads(d: int, k: int) -> None:
     rng = np.random.default_rng(d + k)
