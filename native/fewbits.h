@@ -285,11 +285,47 @@ FEWBITS_API int fewbits_accumulate(fewbits_unit *units, size_t count, size_t *fa
  * unsigned 32-bit numbers. k is 1 to count, at most 2^32. `nonfinite` counts NaN and infinities. */
 FEWBITS_API int fewbits_select(const void *values, int dtype, size_t count, uint32_t *places,
                                size_t k, uint64_t *nonfinite);
+/* Random places: those whose words of a stream are `low` or more, all of the stream's first 2^32
+ * words. How many of `count` words from `first` on are above `high`, and how many are from `low` to
+ * `high`; as many of these as there is room for are written to `near`. */
+FEWBITS_API int fewbits_draws_near(const uint32_t key[4], uint64_t first, size_t count,
+                                   uint32_t low, uint32_t high, uint32_t *near, size_t room,
+                                   uint64_t counts[2]);
+
+typedef struct fewbits_draws {
+    uint32_t key[4];
+    uint64_t first; /* index of the first value's word */
+    uint64_t count; /* values */
+    uint32_t low;
+    uint32_t dtype;
+    double factor; /* of values that are taken */
+} fewbits_draws;
+
+/* The values at these places, of which there must be `kept`, times the factor: rounded once, and
+ * what is beyond the largest number becomes it. `nonfinite` counts all values. */
+FEWBITS_API int fewbits_draws_take(const fewbits_draws *how, const void *values, void *out,
+                                   uint64_t kept, fewbits_tally *tally);
+/* The reverse: zeros elsewhere, and no factor. With `add` 1, adds to totals of float64 for float64,
+ * else float32. `nonfinite` counts what was handed over. */
+FEWBITS_API int fewbits_draws_put(const fewbits_draws *how, const void *handed, uint64_t kept,
+                                  int add, void *out, fewbits_tally *tally);
 /* Random signs and the orthonormal Walsh-Hadamard transform on blocks (a power of two up to 65536),
  * then on the powers of two that the rest is made of; `inverse` 1 goes back. In place if `out` is
- * `values`. `nonfinite` counts values of the result. */
-FEWBITS_API int fewbits_rotate(const void *values, int dtype, size_t count, size_t block,
-                               const uint32_t key[4], int inverse, void *out, fewbits_tally *tally);
+ * `values`. In `tally`, `nonfinite` counts values of the result. */
+typedef struct fewbits_rotation {
+    uint32_t key[4];
+    uint64_t first; /* index of values[0] in the stream of signs, a multiple of the block */
+    uint64_t block;
+    fewbits_tally tally;
+    uint64_t given; /* values that were not finite before: written by fewbits_rotated's encoding */
+} fewbits_rotation;
+
+FEWBITS_API int fewbits_rotate(const void *values, int dtype, size_t count, fewbits_rotation *how,
+                               int inverse, void *out);
+/* A unit of FEWBITS_NATURAL, or of FEWBITS_CAST to its own dtype, behind a rotation: some blocks
+ * are rotated and encoded before the next ones, or decoded and rotated back. `direction` is 0 to
+ * encode, 1 to decode, 2 to accumulate. `how->first` is not read: the unit's is both streams'. */
+FEWBITS_API int fewbits_rotated(fewbits_unit *unit, fewbits_rotation *how, int direction);
 
 #define FEWBITS_MAX_DIMENSIONS 32
 #define FEWBITS_MAX_STAGES 8

@@ -116,6 +116,8 @@ struct SignTerms;                  // sign.h
 template <class F> struct StepRun; // steps.h
 struct StepSums;
 struct SphereTile; // spherical.h
+struct DrawRange;  // draws.h
+struct DrawCounts;
 
 // ---- groups of kernels: function pointers and nothing else, null where a table has none ----
 
@@ -212,6 +214,16 @@ struct StageKernels {
     // The Walsh-Hadamard transform in place, times `scale`; the size is a power of two.
     void (*hadamard32)(std::span<float> values, float scale);
     void (*hadamard64)(std::span<double> values, double scale);
+    // Copies values, with the signs of a stream unless it is null; returns the bits of the largest
+    // magnitude.
+    uint32_t (*signed32)(In<uint32_t> values, const Stream *stream, Out<uint32_t> out);
+    uint64_t (*signed64)(In<uint64_t> values, const Stream *stream, Out<uint64_t> out);
+    // How many words of one segment lie above a range and in it; those are stored while there is
+    // room.
+    DrawCounts (*draws_near)(const Stream &stream, size_t count, DrawRange range,
+                             std::span<uint32_t> near);
+    // One bit for each word of one segment: whether it is `low` or more.
+    void (*draws_mask)(const Stream &stream, uint32_t low, std::span<uint32_t> masks);
 };
 
 // Dithering of one float format. A scale of 0 makes every level 0.

@@ -1,17 +1,14 @@
-// The randomised Walsh-Hadamard rotation of blocks; src/fewbits/reference/rotation.py is the
-// specification.
+// The randomised Walsh-Hadamard rotation of blocks.
+#include "rotation.h"
+
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
-#include "select.h"
-
 namespace fewbits {
 namespace {
 
-constexpr size_t kLargestBlock = 1 << 16;
-constexpr size_t kWords = 4096; // random words made at once
 constexpr int kHeadroom = 16;
 
 template <class T> struct Arithmetic;
@@ -19,17 +16,15 @@ template <> struct Arithmetic<float> {
     using Format = Float32;
     static constexpr int bias = 127;
     static constexpr float half_root = 0x1.6a09e6p-1f;
-    static void transform(std::span<float> values, float scale) {
-        kernels().stages.hadamard32(values, scale);
-    }
+    static auto transform() { return kernels().stages.hadamard32; }
+    static auto copy_signed() { return kernels().stages.signed32; }
 };
 template <> struct Arithmetic<double> {
     using Format = Float64;
     static constexpr int bias = 1023;
     static constexpr double half_root = 0x1.6a09e667f3bcdp-1;
-    static void transform(std::span<double> values, double scale) {
-        kernels().stages.hadamard64(values, scale);
-    }
+    static auto transform() { return kernels().stages.hadamard64; }
+    static auto copy_signed() { return kernels().stages.signed64; }
 };
 
 template <class T> T inverse_root(size_t size) {
@@ -38,39 +33,17 @@ template <class T> T inverse_root(size_t size) {
     return std::ldexp(odd, -(exponent / 2));
 }
 
-template <class T> void flip_signs(std::span<T> values, const Stream &stream) {
-    using Bits = typename Arithmetic<T>::Format::Bits;
-    uint32_t words[kWords];
-    for (size_t start = 0; start < values.size(); start += kWords) {
-        const size_t count = std::min(kWords, values.size() - start);
-        kernels().common.words(stream.from(start), {words, count});
-        for (size_t i = 0; i < count; ++i) {
-            const Bits sign = static_cast<Bits>(words[i] >> 31) << (8 * sizeof(Bits) - 1);
-            values[start + i] = std::bit_cast<T>(std::bit_cast<Bits>(values[start + i]) ^ sign);
-        }
-    }
-}
-
-// False if a value is not finite; the block is then left as it is.
-template <class T> bool rotate_block(std::span<T> values, fewbits_tally &tally) {
-    using F = typename Arithmetic<T>::Format;
-    using Bits = typename F::Bits;
-    Bits largest = 0;
-    for (const T value : values) {
-        largest = std::max(largest, static_cast<Bits>(std::bit_cast<Bits>(value) & (F::sign - 1)));
-    }
-    if (largest >= F::infinity) {
-        return false;
-    }
+// One block of float32 or float64, without signs; all values are finite.
+template <class T> void transform(std::span<T> values, T largest, fewbits_tally &tally) {
     const T scale = inverse_root<T>(values.size());
-    const bool huge =
-        std::bit_cast<T>(largest) >= std::ldexp(T{1}, Arithmetic<T>::bias - kHeadroom);
-    if (!huge) {
-        Arithmetic<T>::transform(values, scale);
-        return true;
+    if (largest < std::ldexp(T{1}, Arithmetic<T>::bias - kHeadroom)) {
+        Arithmetic<T>::transform()(values, scale);
+        return;
     }
-    multiply(values, std::ldexp(T{1}, -kHeadroom));
-    Arithmetic<T>::transform(values, scale);
+    for (T &value : values) {
+        value *= std::ldexp(T{1}, -kHeadroom);
+    }
+    Arithmetic<T>::transform()(values, scale);
     constexpr T most = std::numeric_limits<T>::max();
     const T limit = std::ldexp(most, -kHeadroom);
     for (T &value : values) {
@@ -78,102 +51,113 @@ template <class T> bool rotate_block(std::span<T> values, fewbits_tally &tally) 
         tally.saturated += beyond;
         value = beyond ? std::copysign(most, value) : value * std::ldexp(T{1}, kHeadroom);
     }
-    return true;
 }
 
-template <class F, class T>
-void widen(const void *values, size_t count, std::span<T> into, fewbits_tally &tally) {
-    if constexpr (sizeof(typename F::Bits) == sizeof(T)) {
-        std::memcpy(into.data(), values, count * sizeof(T));
-    } else if constexpr (F::exponent == 5) {
-        kernels().casts.float16_to_float32(input<uint16_t>(values, count),
-                                           output<uint32_t>(into.data(), count), tally);
-    } else {
-        kernels().casts.bfloat16_to_float32(input<uint16_t>(values, count),
-                                            output<uint32_t>(into.data(), count), tally);
-    }
+template <class F> void widen(const void *values, std::span<float> into) {
+    fewbits_tally ignored{};
+    const auto kernel =
+        F::exponent == 5 ? kernels().casts.float16_to_float32 : kernels().casts.bfloat16_to_float32;
+    kernel(input<uint16_t>(values, into.size()), output<uint32_t>(into.data(), into.size()),
+           ignored);
 }
 
-template <class F, class T>
-void narrow(std::span<const T> from, void *values, fewbits_tally &tally) {
-    const size_t count = from.size();
-    if constexpr (sizeof(typename F::Bits) == sizeof(T)) {
-        std::memcpy(values, from.data(), count * sizeof(T));
-    } else if constexpr (F::exponent == 5) {
-        kernels().casts.float32_to_float16(input<uint32_t>(from.data(), count),
-                                           output<uint16_t>(values, count), tally);
-    } else {
-        kernels().casts.float32_to_bfloat16(input<uint32_t>(from.data(), count),
-                                            output<uint16_t>(values, count), tally);
-    }
+template <class F> void narrow(std::span<const float> from, void *values, fewbits_tally &tally) {
+    const auto kernel =
+        F::exponent == 5 ? kernels().casts.float32_to_float16 : kernels().casts.float32_to_bfloat16;
+    kernel(input<uint32_t>(from.data(), from.size()), output<uint16_t>(values, from.size()), tally);
 }
 
-template <class F, class T>
-void rotate(const void *values, size_t count, size_t block, Stream stream, bool inverse, void *out,
-            fewbits_tally &tally) {
+// Values that are not finite make their whole block NaN.
+template <class F> void spoil(const void *values, size_t size, void *out, Rotated &met) {
     using Bits = typename F::Bits;
-    alignas(64) T work[kLargestBlock];
-    const auto *from = static_cast<const uint8_t *>(values);
-    auto *to = static_cast<uint8_t *>(out);
-    for (size_t start = 0, size = block; start < count; start += size) {
-        while (size > count - start) {
-            size /= 2;
-        }
-        const std::span<T> own{work, size};
-        fewbits_tally ignored{};
-        fewbits_tally clipped{};
-        widen<F, T>(from + start * sizeof(Bits), size, own, ignored);
-        if (!inverse) {
-            flip_signs(own, stream.from(start));
-        }
-        uint8_t *place = to + start * sizeof(Bits);
-        if (!rotate_block(own, clipped)) {
-            auto bad = output<Bits>(place, size);
-            for (auto &value : bad) {
-                value = F::quiet_nan;
-            }
-            tally.nonfinite += size;
-            continue;
-        }
+    for (const Bits value : input<Bits>(values, size)) {
+        met.given += (value & (F::sign - 1)) >= F::infinity;
+    }
+    for (Unaligned<Bits> &value : output<Bits>(out, size)) {
+        value = F::quiet_nan;
+    }
+    met.tally.nonfinite += size;
+}
+
+template <class F>
+void rotate_block(const void *values, size_t size, const Stream &stream, bool inverse, void *out,
+                  RotationFloat<F> *work, Rotated &met) {
+    using T = RotationFloat<F>;
+    using Wide = typename Arithmetic<T>::Format::Bits;
+    constexpr bool same = sizeof(typename F::Bits) == sizeof(T);
+    const auto copy_signed = Arithmetic<T>::copy_signed();
+    const std::span<T> own{work, size};
+    if constexpr (!same) {
+        widen<F>(values, own);
+    }
+    const void *const from = same ? values : work;
+    const Wide largest =
+        copy_signed(input<Wide>(from, size), inverse ? nullptr : &stream, output<Wide>(work, size));
+    if (largest >= Arithmetic<T>::Format::infinity) {
+        spoil<F>(values, size, out, met);
+        return;
+    }
+    fewbits_tally clipped{};
+    transform(own, std::bit_cast<T>(largest), clipped);
+    if constexpr (same) {
+        met.tally.saturated += clipped.saturated;
         if (inverse) {
-            flip_signs(own, stream.from(start));
+            copy_signed(input<Wide>(work, size), &stream, output<Wide>(out, size));
+        } else if (out != work) {
+            std::memcpy(out, work, size * sizeof(T));
         }
-        fewbits_tally rounding{}; // to 16 bits, where what was clipped is clipped again
-        narrow<F, T>(own, place, rounding);
-        tally.saturated += sizeof(Bits) == sizeof(T) ? clipped.saturated : rounding.saturated;
+    } else {
+        if (inverse) {
+            copy_signed(input<Wide>(work, size), &stream, output<Wide>(work, size));
+        }
+        fewbits_tally rounding{}; // what was clipped is clipped again
+        narrow<F>(own, out, rounding);
+        met.tally.saturated += rounding.saturated;
     }
 }
 
 } // namespace
+
+template <class F>
+void rotate_blocks(const void *values, size_t count, size_t block, const Stream &stream,
+                   bool inverse, void *out, RotationFloat<F> *work, Rotated &met) {
+    constexpr size_t item = sizeof(typename F::Bits);
+    const bool there = out == static_cast<void *>(work);
+    for (size_t start = 0, size = block; start < count; start += size) {
+        while (size > count - start) {
+            size /= 2;
+        }
+        rotate_block<F>(static_cast<const uint8_t *>(values) + start * item, size,
+                        stream.from(start), inverse, static_cast<uint8_t *>(out) + start * item,
+                        there ? work + start : work, met);
+    }
+}
+
+template void rotate_blocks<Float32>(const void *, size_t, size_t, const Stream &, bool, void *,
+                                     float *, Rotated &);
+template void rotate_blocks<Float64>(const void *, size_t, size_t, const Stream &, bool, void *,
+                                     double *, Rotated &);
+template void rotate_blocks<Float16>(const void *, size_t, size_t, const Stream &, bool, void *,
+                                     float *, Rotated &);
+template void rotate_blocks<Bfloat16>(const void *, size_t, size_t, const Stream &, bool, void *,
+                                      float *, Rotated &);
+
 } // namespace fewbits
 
 using namespace fewbits;
 
-extern "C" {
-
-int fewbits_rotate(const void *values, int dtype, size_t count, size_t block, const uint32_t key[4],
-                   int inverse, void *out, fewbits_tally *tally) {
-    if (!std::has_single_bit(block) || block > kLargestBlock || inverse < 0 || inverse > 1) {
+extern "C" int fewbits_rotate(const void *values, int dtype, size_t count, fewbits_rotation *how,
+                              int inverse, void *out) {
+    if (!is_rotation(*how) || how->first % how->block != 0 || inverse < 0 || inverse > 1) {
         return FEWBITS_BAD_ARGUMENT;
     }
-    const Stream stream{{key[0], key[1], key[2], key[3]}, 0};
-    const bool back = inverse == 1;
-    *tally = {};
-    switch (dtype) {
-    case FEWBITS_FLOAT32:
-        rotate<Float32, float>(values, count, block, stream, back, out, *tally);
+    const Stream stream{{how->key[0], how->key[1], how->key[2], how->key[3]}, how->first};
+    return with_format(dtype, [&]<class F>(F) -> int {
+        alignas(64) RotationFloat<F> work[kLargestRotation];
+        Rotated met{};
+        rotate_blocks<F>(values, count, how->block, stream, inverse == 1, out, work, met);
+        how->tally = met.tally;
+        how->given = met.given;
         return FEWBITS_OK;
-    case FEWBITS_FLOAT64:
-        rotate<Float64, double>(values, count, block, stream, back, out, *tally);
-        return FEWBITS_OK;
-    case FEWBITS_FLOAT16:
-        rotate<Float16, float>(values, count, block, stream, back, out, *tally);
-        return FEWBITS_OK;
-    case FEWBITS_BFLOAT16:
-        rotate<Bfloat16, float>(values, count, block, stream, back, out, *tally);
-        return FEWBITS_OK;
-    default:
-        return FEWBITS_BAD_ARGUMENT;
-    }
-}
+    });
 }

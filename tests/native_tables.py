@@ -8,14 +8,14 @@ from fewbits import Operator, Rng
 from fewbits.backend import cpu, library, native_rows, places
 from fewbits.backend.buffers import Buffer
 from fewbits.backend.kernel import CODED, Kernel, Kind, Row, RowDirection, Written
-from fewbits.backend.kinds import composed, plain
+from fewbits.backend.kinds import composed, draws, plain
 from fewbits.backend.kinds import largest as kind_largest
-from fewbits.backend.kinds.stages import rotate
+from fewbits.backend.kinds.rotated import rotate
 from fewbits.backend.table import native_kept
 from fewbits.coding import places as places_code
 from fewbits.coding.bitpack import packed_size
 from fewbits.core.vector import Vector
-from fewbits.reference.formats import Format
+from fewbits.reference.formats import FLOAT16, Format
 from fewbits.reference.tally import Tally, total
 
 __all__ = [
@@ -78,6 +78,13 @@ def cast(
 def largest(bits: np.ndarray, format: Format | None, k: int) -> tuple[np.ndarray, int]:
     """Without a format: of the largest unsigned 32-bit numbers."""
     return library.select(bits, 0 if format is None else format.code, k)
+
+
+def drawn_places(rng: Rng, d: int, k: int, threads: int = 1) -> np.ndarray:
+    """The places that a stream chooses, from a vector of ones there and zeros elsewhere."""
+    ones, out = np.ones(k, np.uint16), np.full(d, 7, np.uint16)
+    draws.put(rng, ones, FLOAT16, out, threads, add=False)
+    return np.flatnonzero(out)
 
 
 def crc32c(data: np.ndarray, threads: int = 1) -> int:

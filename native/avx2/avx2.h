@@ -102,6 +102,15 @@ template <class F> Vector load_values(const Unaligned<typename F::Bits> *from) {
 
 } // namespace
 
+// Entries of the group of stages.
+void avx2_hadamard32(std::span<float> values, float scale);
+void avx2_hadamard64(std::span<double> values, double scale);
+uint32_t avx2_signed32(In<uint32_t> values, const Stream *stream, Out<uint32_t> out);
+uint64_t avx2_signed64(In<uint64_t> values, const Stream *stream, Out<uint64_t> out);
+DrawCounts avx2_draws_near(const Stream &stream, size_t count, DrawRange range,
+                           std::span<uint32_t> near);
+void avx2_draws_mask(const Stream &stream, uint32_t low, std::span<uint32_t> masks);
+
 extern const CommonKernels avx2_common;
 extern const CastKernels avx2_casts;
 extern const NaturalKernels<Float32> avx2_natural_float32;

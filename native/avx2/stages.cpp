@@ -1,32 +1,14 @@
-// Selection and the Walsh-Hadamard transform with AVX2.
+// Selection with AVX2; rotation and random places are in files of their own.
 #if defined(__AVX2__)
 
 #include "avx2/avx2.h"
+#include "draws.h"
 #include "select.h"
 
 namespace fewbits {
 namespace {
 
-using Floats = __m256;
-using Doubles = __m256d;
 constexpr size_t kKeys = 32; // looked at together
-
-// Levels 1, 2 and 4 of eight values: each lane gets the sum or the difference with its partner.
-inline Floats levels_of_8(Floats v) {
-    const Floats one = _mm256_permute_ps(v, 0xB1);
-    v = _mm256_blend_ps(_mm256_add_ps(v, one), _mm256_sub_ps(one, v), 0xAA);
-    const Floats two = _mm256_permute_ps(v, 0x4E);
-    v = _mm256_blend_ps(_mm256_add_ps(v, two), _mm256_sub_ps(two, v), 0xCC);
-    const Floats four = _mm256_permute2f128_ps(v, v, 0x01);
-    return _mm256_blend_ps(_mm256_add_ps(v, four), _mm256_sub_ps(four, v), 0xF0);
-}
-
-inline Doubles levels_of_4(Doubles v) {
-    const Doubles one = _mm256_permute_pd(v, 0x5);
-    v = _mm256_blend_pd(_mm256_add_pd(v, one), _mm256_sub_pd(one, v), 0xA);
-    const Doubles two = _mm256_permute2f128_pd(v, v, 0x01);
-    return _mm256_blend_pd(_mm256_add_pd(v, two), _mm256_sub_pd(two, v), 0xC);
-}
 
 // Four counters for each number of a key's leading bits: neighbours are often equal, and one
 // counter would have to wait for itself.
@@ -206,34 +188,12 @@ size_t take_keys(In<uint32_t> values, uint32_t mask, uint32_t threshold, uint64_
     return found + rest;
 }
 
-void hadamard32(std::span<float> values, float scale) {
-    if (values.size() < 8) {
-        portable_stages.hadamard32(values, scale);
-        return;
-    }
-    for (size_t i = 0; i < values.size(); i += 8) {
-        _mm256_storeu_ps(&values[i], levels_of_8(_mm256_loadu_ps(&values[i])));
-    }
-    levels(values.data(), values.size(), 8);
-    multiply(values, scale);
-}
-
-void hadamard64(std::span<double> values, double scale) {
-    if (values.size() < 4) {
-        portable_stages.hadamard64(values, scale);
-        return;
-    }
-    for (size_t i = 0; i < values.size(); i += 4) {
-        _mm256_storeu_pd(&values[i], levels_of_4(_mm256_loadu_pd(&values[i])));
-    }
-    levels(values.data(), values.size(), 4);
-    multiply(values, scale);
-}
-
 } // namespace
 
-constinit const StageKernels avx2_stages = {count_keys, gather_keys, near_keys,
-                                            take_keys,  hadamard32,  hadamard64};
+constinit const StageKernels avx2_stages = {
+    count_keys,      gather_keys,   near_keys,     take_keys,       avx2_hadamard32,
+    avx2_hadamard64, avx2_signed32, avx2_signed64, avx2_draws_near, avx2_draws_mask,
+};
 
 } // namespace fewbits
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from fewbits.backend import library, native_rows, parallel
 from fewbits.backend.buffers import Buffer
 from fewbits.backend.kernel import Kind, Row, RowDirection, Written
-from fewbits.backend.kinds import composed, dithering, grid, plain, python, sign, spherical
+from fewbits.backend.kinds import composed, dithering, grid, plain, python, rotated, sign, spherical
 from fewbits.backend.kinds.stages import add_to
 from fewbits.backend.native_rows import run_whole
 from fewbits.backend.table import Table, native_kept
@@ -90,6 +90,8 @@ def run_row(direction: RowDirection, row: Row) -> Written:
     """Run one row alone, on its own number of threads."""
     kernel = row.kernel
     if kernel.before:
+        if rotated.is_fused(kernel, row.format):
+            return rotated.run(direction, row)
         kept = native_kept(kernel, row.count(direction))
         if kept is None or (direction == "decode" and kernel.kind is Kind.CAST):
             return _run_staged(direction, row)

@@ -137,10 +137,6 @@ def _load() -> ctypes.CDLL:
         "decode": (c_int, [*_SIZED, POINTER(c_size_t)]),
         "accumulate": (c_int, [*_SIZED, POINTER(c_size_t)]),
         "select": (c_int, [c_void_p, c_int, c_size_t, *_SIZED, POINTER(c_uint64)]),
-        "rotate": (
-            c_int,
-            [c_void_p, c_int, c_size_t, c_size_t, c_uint32 * 4, c_int, c_void_p, c_uint64 * 2],
-        ),
         "frame_parse": (c_int, [*_SIZED, c_uint64, POINTER(Frame), c_uint64 * 2]),
     }
     for function, (result, arguments) in signatures.items():
@@ -286,16 +282,6 @@ def select(values: AnyArray, dtype: int, k: int) -> tuple[npt.NDArray[np.uint32]
     return places, nonfinite.value
 
 
-def rotate(
-    values: AnyArray, dtype: int, block: int, key: bytes, out: AnyArray, *, inverse: bool
-) -> tuple[int, int]:
-    """Rotate blocks into `out`; how many values saturated and how many are not finite."""
-    if values.dtype != out.dtype or values.size != out.size:
-        raise RuntimeError(f"cannot rotate {values.size} {values.dtype} to {out.size} {out.dtype}")
-    tally = (c_uint64 * 2)()
-    arguments = dtype, values.size, block, key_words(key), int(inverse), address(out), tally
-    _checked(_core.fewbits_rotate(address(values), *arguments))
-    return int(tally[0]), int(tally[1])
 
 
 def frame_parse(data: Bytes, max_elements: int) -> tuple[int, Frame, tuple[int, int]]:

@@ -76,15 +76,27 @@ class NativeRow(NamedTuple):
     factors: tuple[float, float] = (0.0, 0.0)
 
 
+class RowRoom:
+    """One row as native code reads it, and what it has written there."""
+
+    def __init__(self, row: NativeRow) -> None:
+        self.bytes = _ROOM()
+        _ROW.pack_into(
+            self.bytes, 0, row.kind, row.dtype, row.option, 0, 0, 0, row.levels, row.values,
+            row.elements, row.first, row.key, row.kept, row.block, *row.factors, *row.sections,
+            *row.sizes, 0, 0,
+        )  # fmt: skip
+
+    def results(self) -> tuple[int, ...]:
+        """Sizes, and how many values saturated or are not finite."""
+        return _RESULTS.unpack_from(self.bytes, _AT_RESULTS)
+
+
 def run_row(direction: str, row: NativeRow) -> tuple[int, ...]:
     """Run a table of one row; its sizes, and how many values saturated or are not finite."""
-    room, failed = _ROOM(), c_size_t()
-    _ROW.pack_into(
-        room, 0, row.kind, row.dtype, row.option, 0, 0, 0, row.levels, row.values, row.elements,
-        row.first, row.key, row.kept, row.block, *row.factors, *row.sections, *row.sizes, 0, 0,
-    )  # fmt: skip
-    _checked(_FUNCTIONS[direction](room, 1, byref(failed)))
-    return _RESULTS.unpack_from(room, _AT_RESULTS)
+    room, failed = RowRoom(row), c_size_t()
+    _checked(_FUNCTIONS[direction](room.bytes, 1, byref(failed)))
+    return room.results()
 
 
 def run_whole(

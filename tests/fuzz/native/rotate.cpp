@@ -18,6 +18,9 @@ struct Case {
     Buffer values;
 
     size_t item() const { return format_of(dtype).item(); }
+    fewbits_rotation rotation() const {
+        return {{key[0], key[1], key[2], key[3]}, 0, block, {}, 0};
+    }
     // Size of the block that begins at `start`.
     size_t size(size_t start) const { return std::min(block, std::bit_floor(count - start)); }
 };
@@ -30,8 +33,10 @@ struct Result {
 Result rotate(const Case &c, const Buffer &values, bool inverse, bool in_place) {
     Result result = {Buffer(values.bytes(), c.key[0] & 7), {}};
     const void *const from = in_place ? result.values.data() : values.data();
-    REQUIRE(fewbits_rotate(from, c.dtype, c.count, c.block, c.key, inverse, result.values.data(),
-                           &result.tally) == FEWBITS_OK);
+    fewbits_rotation how = c.rotation();
+    REQUIRE(fewbits_rotate(from, c.dtype, c.count, &how, inverse, result.values.data()) ==
+            FEWBITS_OK);
+    result.tally = how.tally;
     return result;
 }
 
@@ -114,6 +119,54 @@ void check_nonfinite(const Case &c, const Result &result) {
     REQUIRE(result.tally.nonfinite == nonfinite);
 }
 
+// Rows behind a rotation are the rotation and the rows, one after the other.
+void check_rows(const Case &c, const Result &turned, ConstBytes bytes, bool coded) {
+    const auto option = static_cast<uint8_t>(FEWBITS_NEAREST | (coded ? FEWBITS_CODED : 0));
+    const int width = format_of(c.dtype).exponent;
+    const auto bits = static_cast<size_t>(width);
+    const size_t room =
+        coded ? fewbits_coded_size(c.count, 1u << width, 1) : (c.count * bits + 7) / 8;
+    const size_t plane = coded ? 0 : (c.count + 7) / 8;
+    Buffer first(room, 1), second(plane, 0), other(room, 2), others(plane, 0);
+    fewbits_unit unit{};
+    unit.kind = FEWBITS_NATURAL;
+    unit.dtype = static_cast<uint8_t>(c.dtype);
+    unit.option = option;
+    unit.count = c.count;
+    const auto with = [&](void *values, const Buffer &a, size_t size, const Buffer &b) {
+        fewbits_unit own = unit;
+        own.values = values;
+        own.sections[0] = a.data(), own.sections[1] = b.data();
+        own.sizes[0] = size, own.sizes[1] = plane;
+        return own;
+    };
+    fewbits_rotation how = c.rotation();
+    size_t failed = 0;
+    fewbits_unit fused = with(c.values.data(), first, room, second);
+    fewbits_unit apart = with(turned.values.data(), other, room, others);
+    REQUIRE(fewbits_rotated(&fused, &how, 0) == FEWBITS_OK);
+    REQUIRE(fewbits_encode(&apart, 1, &failed) == FEWBITS_OK);
+    REQUIRE(fused.sizes[0] == apart.sizes[0] && equal(fused.tally, apart.tally));
+    REQUIRE(std::memcmp(first.data(), other.data(), fused.sizes[0]) == 0 && second == others);
+    // And back, from what was written with some bytes changed.
+    Buffer given(fused.sizes[0], 3);
+    for (size_t i = 0; i < given.size(); ++i) {
+        const uint8_t change = bytes.empty() || i >= bytes.size() ? uint8_t{0} : bytes[i];
+        given.data()[i] = static_cast<uint8_t>(first.data()[i] ^ (change > 0xF0 ? change : 0));
+    }
+    Buffer out(c.values.bytes(), 0), wanted(c.values.bytes(), 0);
+    fused = with(out.data(), given, given.size(), second);
+    apart = with(wanted.data(), given, given.size(), second);
+    const int status = fewbits_rotated(&fused, &how, 1);
+    REQUIRE(status == fewbits_decode(&apart, 1, &failed));
+    if (status == FEWBITS_OK) {
+        fewbits_rotation back = c.rotation();
+        REQUIRE(fewbits_rotate(wanted.data(), c.dtype, c.count, &back, 1, wanted.data()) ==
+                FEWBITS_OK);
+        REQUIRE(out == wanted && equal(how.tally, back.tally));
+    }
+}
+
 // Values of the input, or all with exponents near each other.
 void fill(const Case &c, ConstBytes rest, bool alike) {
     for (size_t i = 0; i < c.values.size(); ++i) {
@@ -138,12 +191,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                     {key, key * 3, 1, 2},
                     (control & 4) != 0,
                     Buffer(count * format_of(dtype).item(), control >> 4)};
-    fill(c, input.rest(), (control & 8) != 0);
+    const ConstBytes rest = input.rest();
+    fill(c, rest, (control & 8) != 0);
     std::vector<Result> results, backs;
     with_each_table([&](int) {
         results.push_back(rotate(c, c.values, c.inverse, false));
         REQUIRE(rotate(c, c.values, c.inverse, true).values == results.back().values);
         backs.push_back(rotate(c, results.back().values, !c.inverse, true));
+        if (!c.inverse) {
+            check_rows(c, results.back(), rest, (control & 16) != 0);
+        }
     });
     REQUIRE(results[0].values == results[1].values);
     REQUIRE(equal(results[0].tally, results[1].tally));

@@ -106,6 +106,37 @@ void fill(const Case &c, ConstBytes rest, uint8_t change) {
     }
 }
 
+// Random places: those with the largest words of a stream, which are all different.
+void check_draws(const Case &c, uint32_t number) {
+    const uint32_t key[4] = {number, number * 5, 7, number ^ 9};
+    std::vector<uint32_t> words(c.count);
+    REQUIRE(fewbits_words(key, 0, words.data(), c.count) == FEWBITS_OK);
+    std::vector<uint32_t> sorted = words;
+    std::ranges::sort(sorted, std::greater<>());
+    const uint32_t low = sorted[c.k - 1];
+    uint64_t counts[2] = {};
+    std::vector<uint32_t> near(c.k);
+    REQUIRE(fewbits_draws_near(key, 0, c.count, low, low + (UINT32_MAX - low) / 2, near.data(),
+                               near.size(), counts) == FEWBITS_OK);
+    REQUIRE(counts[0] + counts[1] == c.k);
+    const fewbits_draws how = {{key[0], key[1], key[2], key[3]}, 0,  c.count, low,
+                               static_cast<uint32_t>(c.dtype),   1.0};
+    Buffer kept(c.k * c.item, 1), out(c.values.bytes(), 2);
+    fewbits_tally tally{};
+    REQUIRE(fewbits_draws_take(&how, c.values.data(), kept.data(), c.k, &tally) == FEWBITS_OK);
+    REQUIRE(fewbits_draws_take(&how, c.values.data(), kept.data(), c.k - 1, &tally) ==
+            FEWBITS_BAD_SIZE);
+    REQUIRE(fewbits_draws_put(&how, kept.data(), c.k, 0, out.data(), &tally) == FEWBITS_OK);
+    for (size_t i = 0, taken = 0; i < c.count; ++i) {
+        const bool chosen = words[i] >= low;
+        const uint64_t wanted = chosen ? element(kept.data(), taken, c.item) : 0;
+        REQUIRE(element(out.data(), i, c.item) == wanted);
+        const uint64_t given = element(c.values.data(), i, c.item);
+        REQUIRE(!chosen || !format_of(c.dtype).finite(given) || wanted == given);
+        taken += chosen;
+    }
+}
+
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -134,6 +165,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         REQUIRE(nonfinite == bad);
         if (dtype != 0 && (control & 8) != 0 && k > 0 && k < count) {
             check_keeping(c, wanted, change);
+        }
+        if (dtype != 0 && k > 0) {
+            check_draws(c, static_cast<uint32_t>(choice));
         }
     });
     return 0;

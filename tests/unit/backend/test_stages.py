@@ -6,7 +6,6 @@ import pytest
 import native_tables as native
 from cases import array, bits, exact, mixed_bits
 from fewbits import Rng
-from fewbits.backend import library as _native
 from fewbits.reference import casts, rotation, selection
 from fewbits.reference.formats import FLOAT32, FLOAT64, FORMATS, Format
 
@@ -134,4 +133,4 @@ def test_rotation_refuses_impossible_blocks() -> None:
         with pytest.raises(RuntimeError, match="refused its arguments"):
             native.rotate(values, FLOAT32, block, Rng.from_seed(1), values)
     with pytest.raises(RuntimeError, match="cannot rotate"):
-        _native.rotate(values, 1, 2, bytes(16), values[:3], inverse=False)
+        native.rotate(values, FLOAT32, 2, Rng.from_seed(1), values[:3])

@@ -9,13 +9,13 @@ import pytest
 import fewbits
 from cases import array, exact
 from fewbits import Rng
-from fewbits.backend.kinds.stages import random_places as places
 from fewbits.core.composition import Composed
 from fewbits.operators.identity import Identity
 from fewbits.operators.natural import Natural
 from fewbits.operators.rand_k import RandK
 from fewbits.operators.top_k import TopK
 from fewbits.reference.formats import FORMATS, Format
+from native_tables import drawn_places as places
 
 formats = pytest.mark.parametrize("format", FORMATS, ids=lambda format: format.name)
 

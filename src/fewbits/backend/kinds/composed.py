@@ -27,7 +27,9 @@ def encode(row: Row, run: RunRow) -> Written:
     for number, stage in enumerate(row.kernel.before):
         end = at + stages.sections(stage)
         parts = tuple(section.array() for section in row.sections[at:end])
-        bits, tally = stages.split(stage, bits, format, rng.fork(number), parts, row.threads)
+        bits, tally = stages.split(
+            stage, bits, format, rng.fork(number), parts, row.threads, own=number > 0
+        )
         tallies.append(tally)
         at = end
     own = rng.fork(len(row.kernel.before))
@@ -61,24 +63,33 @@ def _inner(row: Row, bits: Bits, at: int, key: bytes) -> Row:
     return Row(kernel, row.format, Buffer.of(bits), row.sections[at:], key, row.threads)
 
 
-def _handed(row: Row, count: int, run: RunRow, spare: Bits | None = None) -> tuple[Bits, Tally]:
+def _handed(row: Row, count: int, run: RunRow, out: Bits | None = None) -> tuple[Bits, Tally]:
     """The vector that the first stage handed on, and the operator's tally.
 
-    Vectors are made in a new buffer and in `spare`, which has room for all, by turns: the first
-    stage's is in the new one.
+    Stages work in place or from one of two rooms to the other. The first one is `out` if it is
+    given, and what the first stage handed on is where that stage can join it into `out`.
     """
     before = row.kernel.before
     counts = [count]
     for stage in before:
         counts.append(stages.reduced(stage, counts[-1]))
-    if spare is None:
-        spare = np.empty(max(counts[2:], default=0), row.format.bits)
-    rooms = spare, np.empty(counts[1], row.format.bits)
-    bits = rooms[len(before) % 2][: counts[-1]]
+    place = [0]  # the room of each vector
+    for stage in before:
+        place.append(place[-1] if stages.in_place(stage) else 1 - place[-1])
+    sizes = [
+        max(
+            (size for size, room in zip(counts[1:], place[1:], strict=True) if room == own),
+            default=0,
+        )
+        for own in (0, 1)
+    ]
+    rooms = [np.empty(sizes[0], row.format.bits) if out is None else out]
+    rooms.append(np.empty(sizes[1], row.format.bits))
+    bits = rooms[place[-1]][: counts[-1]]
     at = sum(stages.sections(stage) for stage in before)
     last, _ = run("decode", _inner(row, bits, at, row.key))
     for number in reversed(range(1, len(before))):
-        joined = rooms[number % 2][: counts[number]]
+        joined = rooms[place[number]][: counts[number]]
         stages.join(before[number], _side(row, number), bits, row.format, joined, row.threads)
         bits = joined
     return bits, last

@@ -3,6 +3,8 @@
 A row is cut into one for each thread, at multiples of a slice.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from fewbits.backend import library, native_rows, parallel
@@ -17,12 +19,16 @@ from fewbits.reference.blocks import pieces
 from fewbits.reference.formats import BY_CODE, Bits, Format
 from fewbits.reference.tally import Tally, total
 
+Call = Callable[[RowDirection, NativeRow], tuple[int, ...]]
 
-def run(direction: RowDirection, row: Row) -> Written:
-    """Encode, decode or accumulate one row."""
+
+def run(direction: RowDirection, row: Row, call: Call = native_rows.run_row) -> Written:
+    """Encode, decode or accumulate one row; `call` runs each thread's."""
     kernel = row.kernel
     if kernel.kind is Kind.NATURAL and kernel.option & CODED:
-        return _coded_encode(row) if direction == "encode" else _coded_read(direction, row)
+        if direction == "encode":
+            return _coded_encode(row, call)
+        return _coded_read(direction, row, call)
     widths = _widths(row)
     item = row.itemsize(direction)
     count = row.values.size // item
@@ -31,10 +37,10 @@ def run(direction: RowDirection, row: Row) -> Written:
         raise RuntimeError(f"sections of {sizes} bytes do not fit {count} values")
     slices = parallel.slices(count, row.threads)
     if len(slices) == 1:
-        tally = _run_slice(direction, row, widths, item, slice(0, count))
+        tally = _run_slice(direction, row, call, widths, slice(0, count))
     else:
         found = parallel.each(
-            lambda number: _run_slice(direction, row, widths, item, slices[number]), len(slices)
+            lambda number: _run_slice(direction, row, call, widths, slices[number]), len(slices)
         )
         tally = total(found)
     if direction == "decode" and kernel.kind is Kind.CAST:
@@ -50,13 +56,14 @@ def _widths(row: Row) -> tuple[int, int]:
 
 
 def _run_slice(
-    direction: RowDirection, row: Row, widths: tuple[int, int], item: int, part: slice
+    direction: RowDirection, row: Row, call: Call, widths: tuple[int, int], part: slice
 ) -> Tally:
+    item = row.itemsize(direction)
     starts = [packed_size(part.start, width) for width in widths]
     stops = [packed_size(part.stop, width) for width in widths]
     where = [section.address for section in row.sections]
     first, second = where if len(where) == 2 else (where[0], 0)
-    *_, saturated, nonfinite = native_rows.run_row(
+    *_, saturated, nonfinite = call(
         direction,
         NativeRow(
             row.kernel.kind,
@@ -86,6 +93,17 @@ def cast(bits: Bits, source: Format, target: Format, out: Bits) -> Tally:
     return Tally(saturated, nonfinite)
 
 
+def add(bits: Bits, format: Format, totals: library.AnyArray) -> None:
+    """Add numbers to totals, which are float64 for float64 and float32 for the others."""
+    if bits.dtype != format.bits or totals.shape != bits.shape:
+        raise RuntimeError(f"cannot add {bits.size} {bits.dtype} to {totals.size} {totals.dtype}")
+    row = NativeRow(
+        Kind.CAST, format.code, format.code, library.address(totals), bits.size, 0, NO_KEY, 0,
+        (library.address(bits), 0, 0), (bits.nbytes, 0, 0),
+    )  # fmt: skip
+    native_rows.run_row("accumulate", row)
+
+
 def check_cast(row: Row, tally: Tally) -> None:
     """Refuse what encoding does not write: another NaN, or a value that the format lacks."""
     target = BY_CODE[row.kernel.option]
@@ -107,7 +125,7 @@ def _is_written(values: Bits, format: Format, sent: Bits, target: Format) -> boo
 # ---- natural compression with coded exponents ----
 
 
-def _coded_encode(row: Row) -> Written:
+def _coded_encode(row: Row, call: Call) -> Written:
     """Blocks do not depend on each other.
 
     Every thread writes where the largest blocks before its own would end, and then all move
@@ -122,7 +140,7 @@ def _coded_encode(row: Row) -> Written:
             row.values.address + part.start * item, part.stop - part.start, part.start, row.key, 0,
             (section.address + start, 0, 0), (end - start, 0, 0),
         )  # fmt: skip
-        size, _, _, saturated, nonfinite = native_rows.run_row("encode", own)
+        size, _, _, saturated, nonfinite = call("encode", own)
         return Tally(saturated, nonfinite), start, size
 
     written = parallel.run(work, row.elements, row.threads)
@@ -142,7 +160,7 @@ def joined(section: library.Bytes, parts: list[tuple[int, int]]) -> int:
     return size
 
 
-def _coded_read(direction: RowDirection, row: Row) -> Written:
+def _coded_read(direction: RowDirection, row: Row, call: Call) -> Written:
     section, item = row.sections[0], row.itemsize(direction)
     count = row.values.size // item
     slices = parallel.slices(count, row.threads)
@@ -155,10 +173,10 @@ def _coded_read(direction: RowDirection, row: Row) -> Written:
             start, stop = starts[part.start // CODER_BLOCK], starts[-(-part.stop // CODER_BLOCK)]
         own = NativeRow(
             row.kernel.kind, row.format.code, CODED,
-            row.values.address + part.start * item, part.stop - part.start, 0, NO_KEY, 0,
-            (section.address + start, 0, 0), (stop - start, 0, 0),
+            row.values.address + part.start * item, part.stop - part.start, part.start, NO_KEY,
+            0, (section.address + start, 0, 0), (stop - start, 0, 0),
         )  # fmt: skip
-        *_, saturated, nonfinite = native_rows.run_row(direction, own)
+        *_, saturated, nonfinite = call(direction, own)
         return Tally(saturated, nonfinite)
 
     return Written(total(parallel.each(work, len(slices))), (section.size,))

@@ -7,19 +7,16 @@ import numpy.typing as npt
 
 from fewbits.backend import coders, library
 from fewbits.backend.kernel import RANGED, Kernel, Kind
-from fewbits.backend.kinds import largest, python
-from fewbits.backend.kinds.plain import cast
+from fewbits.backend.kinds import draws, largest, plain, python, rotated
 from fewbits.backend.library import Bytes
-from fewbits.reference import casts, selection
+from fewbits.reference import casts
 from fewbits.reference.blocks import pieces
-from fewbits.reference.formats import FLOAT64, Bits, Format
-from fewbits.reference.rotation import COMMON
+from fewbits.reference.formats import Bits, Format
 from fewbits.reference.selection import Places
 from fewbits.reference.tally import Tally
 from fewbits.rng import Rng
 
 SideParts = tuple[Bytes, ...]
-PRIVATE = 1  # option of HADAMARD: signs of its own, whose key is sent
 
 
 class _Split(NamedTuple):
@@ -41,23 +38,37 @@ def sections(stage: Kernel) -> int:
     return stage.option if stage.kind in (Kind.HADAMARD, Kind.PYTHON) else 1
 
 
+def in_place(stage: Kernel) -> bool:
+    """Whether a stage may write its result where it finds its input."""
+    return stage.kind is Kind.HADAMARD
+
+
 def split(
-    stage: Kernel, bits: Bits, format: Format, rng: Rng, into: SideParts, threads: int
+    stage: Kernel, bits: Bits, format: Format, rng: Rng, into: SideParts, threads: int, *, own: bool
 ) -> _Split:
-    """Fill the side sections and make the vector that the next stage gets."""
+    """Fill the side sections and make the vector that the next stage gets; in `bits` if `own`."""
     if stage.kind is Kind.PYTHON:
         return _Split(*python.owner_of(stage).split_bits(bits, format, rng, into))
     if stage.kind is Kind.HADAMARD:
-        return _rotated(stage, bits, format, rng, into)
+        out = bits if own else np.empty_like(bits)
+        signs = rotated.signs(stage, rng, into)
+        return _Split(out, rotated.split(stage, bits, format, signs, out, threads))
     count = reduced(stage, bits.size)
     if stage.kind is Kind.TOP_K:
         return _Split(*largest.take(bits, format, count, into[0], threads))
     coders.write_key(rng.key, into[0])
-    values, saturated = multiplied(bits[random_places(rng, bits.size, count)], format, bits.size)
-    nonfinite = casts.count_nonfinite(bits, format)
-    if nonfinite:
+    if count == bits.size:
+        return _Split(*_all(bits, format))
+    return _Split(*draws.take(rng, bits, format, count, threads))
+
+
+def _all(bits: Bits, format: Format) -> tuple[Bits, Tally]:
+    """Every value; all NaN if one is not finite."""
+    values = np.empty_like(bits)
+    tally = plain.cast(bits, format, format, values)
+    if tally.nonfinite:
         values[:] = format.quiet_nan
-    return _Split(values, Tally(saturated, nonfinite))
+    return values, tally
 
 
 def join(
@@ -68,17 +79,19 @@ def join(
         own: Tally = python.owner_of(stage).join_bits(parts, handed, format, out)
         return own
     if stage.kind is Kind.HADAMARD:
-        rng = coders.read_key(parts[0]) if stage.option == PRIVATE else COMMON
-        return rotate(handed, format, int(stage.numbers[0]), rng, out, inverse=True)
+        block, signs = int(stage.numbers[0]), rotated.sent_signs(stage, parts)
+        return rotated.rotate(handed, format, block, signs, out, inverse=True, threads=threads)
     if out.size == handed.size:  # all of them: no place needs to be known
-        out[:] = handed
-    elif stage.kind is Kind.TOP_K and stage.option != RANGED:
+        return plain.cast(handed, format, format, out)
+    if stage.kind is Kind.RAND_K:
+        rng = coders.read_key(parts[0])
+        return draws.put(rng, handed, format, out, threads, add=False)
+    if stage.option != RANGED:
         return largest.put(parts[0], handed, format, out, threads)
-    else:
-        chosen = _places(stage, parts, out.size, handed.size)
-        out[:] = 0
-        for part in pieces(handed.size):
-            out[chosen[part]] = handed[part]
+    chosen = largest.read_ranged(parts[0], out.size, handed.size)
+    out[:] = 0
+    for part in pieces(handed.size):
+        out[chosen[part]] = handed[part]
     return Tally(0, casts.count_nonfinite(handed, format))
 
 
@@ -90,61 +103,23 @@ def add(
     totals: npt.NDArray[Any],
     threads: int = 1,
 ) -> Tally:
-    """`join`, added to `totals`."""
+    """`join`, added to `totals`; may write to `handed`."""
+    if stage.kind is Kind.RAND_K and totals.size > handed.size:
+        rng = coders.read_key(parts[0])
+        return draws.put(rng, handed, format, totals, threads, add=True)
     if stage.kind is Kind.TOP_K and totals.size > handed.size and stage.option != RANGED:
         return largest.add(parts[0], handed, format, totals, threads)
-    if stage.kind not in (Kind.TOP_K, Kind.RAND_K):
-        joined = np.empty(totals.size, format.bits)
-        tally = join(stage, parts, handed, format, joined)
+    if stage.kind is not Kind.TOP_K:
+        joined = handed if in_place(stage) else np.empty(totals.size, format.bits)
+        tally = join(stage, parts, handed, format, joined, threads)
         add_to(totals, joined, format)
         return tally
-    chosen = _places(stage, parts, totals.size, handed.size)
+    chosen = largest.read_ranged(parts[0], totals.size, handed.size)
     with np.errstate(all="ignore"):  # NaN and infinity are the caller's to judge
         totals[chosen] += casts.wide(handed, format)
     return Tally(0, casts.count_nonfinite(handed, format))
 
 
 def add_to(totals: npt.NDArray[Any], bits: Bits, format: Format) -> None:
-    with np.errstate(all="ignore"):  # NaN and infinity are the caller's to judge
-        totals += casts.wide(bits, format)
-
-
-def _places(stage: Kernel, parts: SideParts, d: int, k: int) -> Places:
-    if stage.kind is Kind.TOP_K:
-        return largest.read_ranged(parts[0], d, k)
-    return random_places(coders.read_key(parts[0]), d, k)
-
-
-def random_places(rng: Rng, d: int, k: int) -> Places:
-    """The `k` of `d` places that a stream chooses."""
-    return library.select(library.words(rng.key, 0, d), 0, k)[0]
-
-
-def multiplied(bits: Bits, format: Format, d: int) -> tuple[Bits, int]:
-    """Values times d/k, rounded once; what overflows is clipped and counted."""
-    if bits.size in (0, d):
-        return bits.copy(), 0
-    products, beyond = selection.products(bits, format, d)
-    if format == FLOAT64:
-        return products.view(np.uint64), beyond
-    result = np.empty(bits.size, format.bits)
-    return result, cast(products.view(np.uint64), FLOAT64, format, result).saturated
-
-
-def _rotated(stage: Kernel, bits: Bits, format: Format, rng: Rng, into: SideParts) -> _Split:
-    if stage.option == PRIVATE:
-        coders.write_key(rng.key, into[0])
-    else:
-        rng = COMMON
-    rotated = np.empty_like(bits)
-    tally = rotate(bits, format, int(stage.numbers[0]), rng, rotated)
-    if tally.nonfinite:  # all of a block that holds one: say how many there were
-        tally = tally._replace(nonfinite=casts.count_nonfinite(bits, format))
-    return _Split(rotated, tally)
-
-
-def rotate(
-    bits: Bits, format: Format, block: int, signs: Rng, out: Bits, *, inverse: bool = False
-) -> Tally:
-    """The randomised Walsh-Hadamard rotation of blocks, as `rotation.rotate` specifies it."""
-    return Tally(*library.rotate(bits, format.code, block, signs.key, out, inverse=inverse))
+    """`totals += bits`."""
+    plain.add(bits, format, totals)
