@@ -64,7 +64,12 @@ enum fewbits_status {
     FEWBITS_FRAME_LENGTH = 31,     /* detail: length that the header declares, bytes given */
     FEWBITS_OTHER_FRAME = 32,      /* not a sound frame of the recipe, for whatever reason */
 
-    FEWBITS_CODED_GAPS = 33 /* gaps that do not fit into their block, or not as a writer has them */
+    FEWBITS_CODED_GAPS =
+        33, /* gaps that do not fit into their block, or not as a writer has them */
+    FEWBITS_RICE_SHORT = 34,    /* a section of Rice codes ends before its numbers do */
+    FEWBITS_RICE_LEFT = 35,     /* bits are left over at its end */
+    FEWBITS_RICE_LARGE = 36,    /* a number is not below its bound */
+    FEWBITS_SPHERE_ESCAPES = 37 /* values of an escaped block are missing, or others are there */
 };
 
 enum fewbits_dtype {
@@ -141,6 +146,57 @@ typedef struct fewbits_sphere {
 FEWBITS_API int fewbits_first_in_cap(const int16_t *table, const fewbits_sphere *task,
                                      const double *values, const int16_t *rounded,
                                      const double *need, int32_t *found, size_t blocks);
+
+/* The spherical operator: a radius and a direction for each block;
+ * src/fewbits/reference/spherical.py has the meaning of the numbers. */
+typedef struct fewbits_spherical {
+    uint32_t key[4]; /* of directions and signs */
+    uint32_t radii_key[4];
+    uint32_t escapes_key[4];
+    uint64_t first; /* of the values to be encoded, in the vector */
+    uint64_t group; /* of the first block */
+    uint64_t place; /* of the first block in its group */
+    uint32_t size;  /* of the blocks to be encoded */
+    uint32_t block; /* of all blocks but the last, which may be shorter; 1 to 1024 */
+    uint32_t limit; /* a power of two from 8 on */
+    int32_t dtype;
+    int32_t scale;
+    int32_t parameter; /* of the Rice code, 0 to 22; quotients are below 256 */
+    int32_t radius_bits;
+    int32_t least_exponent;
+    uint32_t nan_code;
+    uint32_t steps;
+    double cosine; /* the root of 1 - alpha */
+    double room;   /* the root of alpha, less what rounding takes */
+    double rho;
+    double last_rho; /* of a shorter last block */
+    double high;     /* finite values with larger magnitudes are counted */
+} fewbits_spherical;
+
+typedef struct fewbits_sections {
+    const uint8_t *data[3]; /* radii, indices, escapes */
+    uint64_t sizes[3];
+} fewbits_sections;
+
+/* How many blocks are finite and not zero. */
+FEWBITS_API uint64_t fewbits_spherical_live(const void *values, int dtype, size_t count,
+                                            size_t block);
+/* Codes of some blocks: a radius each, the number of its direction (-1 without one, `limit` if none
+ * is near enough) and, for every value, 0 or its code in a block without a direction. `counts` are
+ * values above `high`, values that are not finite, and blocks whose values have codes. */
+FEWBITS_API int fewbits_spherical_encode(const int16_t *table, const fewbits_spherical *how,
+                                         const void *values, size_t blocks, uint16_t *radii,
+                                         int32_t *indices, uint16_t *escapes, uint64_t counts[3]);
+/* Blocks [begin, end) of a vector of `count` values at `out`; the sections are those of all blocks.
+ * `counts` are values that are not finite, and blocks whose values have codes. */
+FEWBITS_API int fewbits_spherical_decode(const int16_t *table, const fewbits_spherical *how,
+                                         const fewbits_sections *sections, uint64_t count,
+                                         uint64_t begin, uint64_t end, void *out,
+                                         uint64_t counts[2]);
+/* Appends Rice codes to a section whose bits are 0 from there on: `at` are the bits where the next
+ * low part and the next quotient begin. Numbers below 0 are left out. */
+FEWBITS_API int fewbits_rice_append(const int32_t *numbers, size_t count, int parameter,
+                                    uint8_t *out, size_t size, uint64_t at[2]);
 
 /* What a pass over the values met. */
 typedef struct fewbits_tally {
@@ -297,7 +353,7 @@ typedef struct fewbits_draws {
     uint64_t first; /* index of the first value's word */
     uint64_t count; /* values */
     uint32_t low;
-    uint32_t dtype;
+    int32_t dtype;
     double factor; /* of values that are taken */
 } fewbits_draws;
 

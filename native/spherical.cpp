@@ -100,6 +100,27 @@ struct Search {
 };
 
 } // namespace
+
+bool is_sphere(const fewbits_sphere &task) {
+    const size_t width = (size_t{task.size} + 1) / 2;
+    const bool whole = task.limit >= 8 && std::has_single_bit(task.limit);
+    return task.size >= 1 && task.size <= kSphereLargest && whole && task.limit <= 1u << 30 &&
+           uint64_t{task.limit} * width <= uint64_t{1} << 32 && std::isfinite(task.slope);
+}
+
+bool is_spherical(const fewbits_spherical &how) {
+    const fewbits_sphere task = {{}, 0, how.block, how.limit, 0, 0};
+    return is_sphere(task) && how.dtype >= FEWBITS_FLOAT32 && how.dtype <= FEWBITS_BFLOAT16 &&
+           how.radius_bits >= 1 && how.radius_bits <= 8 && how.parameter >= 0 &&
+           how.parameter <= 22 && how.nan_code >= 1 && how.nan_code < 65535 && how.steps >= 1 &&
+           how.steps < 65534 && how.limit <= 255u << how.parameter;
+}
+
+void search_group(const int16_t *table, const fewbits_sphere &task, const SphereTargets &targets,
+                  int32_t *found, size_t blocks) {
+    Search{table, task, targets.values, targets.rounded, targets.need}.group(0, 0, blocks, found);
+}
+
 } // namespace fewbits
 
 using namespace fewbits;
@@ -107,10 +128,7 @@ using namespace fewbits;
 extern "C" int fewbits_first_in_cap(const int16_t *table, const fewbits_sphere *task,
                                     const double *values, const int16_t *rounded,
                                     const double *need, int32_t *found, size_t blocks) {
-    const size_t width = (size_t{task->size} + 1) / 2;
-    const bool whole = task->limit >= 8 && std::has_single_bit(task->limit);
-    if (task->size < 1 || task->size > kSphereLargest || !whole || task->limit > 1u << 30 ||
-        uint64_t{task->limit} * width > uint64_t{1} << 32 || !std::isfinite(task->slope)) {
+    if (!is_sphere(*task)) {
         return FEWBITS_BAD_ARGUMENT;
     }
     const Search search{table, *task, values, rounded, need};

@@ -21,7 +21,49 @@ struct SphereTile {
     alignas(32) int32_t need[kSphereTile]; // inner products must be above
 };
 
+constexpr uint64_t kSphereSigns = uint64_t{1} << 63; // the word from which on a stream gives signs
+constexpr int kSphereUnbiased = 2;                   // of the scales
+
+// What a search needs of some blocks of one group; spherical.cpp and fewbits.h have the meaning.
+struct SphereTargets {
+    const double *values;
+    const int16_t *rounded;
+    const double *need;
+};
+void search_group(const int16_t *table, const fewbits_sphere &task, const SphereTargets &targets,
+                  int32_t *found, size_t blocks);
+bool is_sphere(const fewbits_sphere &task);
+bool is_spherical(const fewbits_spherical &how);
+
 namespace { // internal linkage: see random.h
+
+[[maybe_unused]] uint32_t word_at(const uint32_t key[4], uint64_t index) {
+    return Segment(key, static_cast<uint32_t>(index >> 32)).word(static_cast<uint32_t>(index));
+}
+
+// A sign for each value of a vector: bits of the stream's second half.
+class SphereSigns {
+  public:
+    explicit SphereSigns(const uint32_t key[4]) : key_(key) {}
+
+    // Whether the value is negated.
+    bool at(uint64_t element) { return (from(element) & 1) != 0; }
+
+    // The same for this value, in the lowest bit, and for the next ones of 32.
+    uint32_t from(uint64_t element) {
+        const uint64_t index = kSphereSigns + element / 32;
+        if (index != index_) {
+            index_ = index;
+            word_ = word_at(key_, index);
+        }
+        return word_ >> (element % 32);
+    }
+
+  private:
+    const uint32_t *key_;
+    uint64_t index_ = 0;
+    uint32_t word_ = 0;
+};
 
 [[maybe_unused]] int32_t pair(int16_t low, int16_t high) {
     return static_cast<int32_t>(static_cast<uint32_t>(static_cast<uint16_t>(low)) |

@@ -1,5 +1,7 @@
 """Native tables row by row, and single kernels on arrays, for tests that look below the seam."""
 
+import ctypes
+from ctypes import c_double, c_uint32
 from typing import Any
 
 import numpy as np
@@ -8,14 +10,16 @@ from fewbits import Operator, Rng
 from fewbits.backend import cpu, library, native_rows, places
 from fewbits.backend.buffers import Buffer
 from fewbits.backend.kernel import CODED, Kernel, Kind, Row, RowDirection, Written
-from fewbits.backend.kinds import composed, draws, plain
+from fewbits.backend.kinds import composed, draws, plain, spherical
 from fewbits.backend.kinds import largest as kind_largest
 from fewbits.backend.kinds.rotated import rotate
 from fewbits.backend.table import native_kept
 from fewbits.coding import places as places_code
 from fewbits.coding.bitpack import packed_size
 from fewbits.core.vector import Vector
+from fewbits.reference import directions
 from fewbits.reference.formats import FLOAT16, Format
+from fewbits.reference.spherical import Sphere, SphericalCodes, together
 from fewbits.reference.tally import Tally, total
 
 __all__ = [
@@ -85,6 +89,58 @@ def drawn_places(rng: Rng, d: int, k: int, threads: int = 1) -> np.ndarray:
     ones, out = np.ones(k, np.uint16), np.full(d, 7, np.uint16)
     draws.put(rng, ones, FLOAT16, out, threads, add=False)
     return np.flatnonzero(out)
+
+
+def spherical_codes(bits: np.ndarray, format: Format, how: Sphere, rng: Rng) -> SphericalCodes:
+    """What native code sends of a vector, joined."""
+    parts = [
+        SphericalCodes(
+            codes.radii.astype(np.int64),
+            codes.indices[codes.indices >= 0].astype(np.int64),
+            codes.escapes.astype(np.int32),
+            met[1],
+        )
+        for codes, met in spherical.searched(bits, format, how, rng, rng.fork("sphere"))
+    ]
+    return together(parts)
+
+
+class SphereTask(ctypes.Structure):
+    """A search for directions: `fewbits_sphere`."""
+
+    _fields_ = (
+        ("key", c_uint32 * 4),
+        *((name, c_uint32) for name in ("group", "size", "limit", "reserved")),
+        ("slope", c_double),
+    )
+
+
+def first_in_cap(task: SphereTask, values: Any, rounded: Any, need: Any, found: Any) -> None:
+    where = [
+        array.ctypes.data for array in (directions.normal_table(), values, rounded, need, found)
+    ]
+    table, *others = map(ctypes.c_void_p, where)
+    status = library._core.fewbits_first_in_cap(
+        table, ctypes.byref(task), *others, ctypes.c_size_t(need.size)
+    )
+    library._checked(status)
+
+
+def search(
+    rng: Rng, group: int, values: np.ndarray, need: np.ndarray, least: float, limit: int
+) -> np.ndarray:
+    """`directions.first_in_cap` by the core; `least` is below every cosine."""
+    blocks, size = values.shape
+    rounded, length = np.zeros((blocks, size + size % 2), np.int16), 32_000
+    with np.errstate(invalid="ignore"):
+        factor = np.where(np.isfinite(need), length * least / need, 0.0)
+    np.rint(values * factor[:, None], out=rounded[:, :size], casting="unsafe")
+    slope = float(length * least - np.sqrt(size) / 2 - 1)
+    key = tuple(library.key_words(rng.key))
+    task = SphereTask(key=key, group=group, size=size, limit=limit, slope=slope)
+    found = np.empty(blocks, np.int32)
+    first_in_cap(task, np.ascontiguousarray(values), rounded, need, found)
+    return found.astype(np.int64)
 
 
 def crc32c(data: np.ndarray, threads: int = 1) -> int:

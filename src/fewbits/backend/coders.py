@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from fewbits.backend import library
 from fewbits.backend.library import Bytes
-from fewbits.coding import enumerative, rans, rice
+from fewbits.coding import enumerative, rans
 from fewbits.coding.bitpack import packed_size
 from fewbits.errors import DecodeError
 from fewbits.reference.formats import Bits, Format
@@ -105,11 +105,6 @@ def block_starts(section: Bytes, blocks: int) -> list[int]:
     return starts
 
 
-def write_rice(numbers: npt.NDArray[np.int64], parameter: int, into: Bytes) -> int:
-    """Golomb-Rice codes; returns the size."""
-    data = rice.encode(numbers, parameter)
-    into[: data.size] = data
-    return data.size
 
 
 def write_enumerated(scales: Bits, codes: Signed, block: int, format: Format, into: Bytes) -> int:

@@ -4,10 +4,8 @@ import ctypes
 from ctypes import (
     POINTER,
     byref,
-    c_double,
     c_int,
     c_size_t,
-    c_uint8,
     c_uint16,
     c_uint32,
     c_uint64,
@@ -23,7 +21,6 @@ from fewbits.backend.library import (
     Bytes,
     _checked,
     _core,
-    _expect,
     address,
     alike,
     sized,
@@ -54,17 +51,6 @@ class CodedSteps(NamedTuple):
     size: int
 
 
-class SphereArguments(ctypes.Structure):
-    """A search for directions: the stream, the first group, the blocks' size, and two bounds."""
-
-    _fields_ = (
-        ("key", c_uint8 * 16),
-        *alike(c_uint32, "group", "size", "limit", "reserved"),
-        ("slope", c_double),
-    )
-    size: int
-
-
 _RUNS = (POINTER(Steps), c_void_p, c_void_p, c_size_t)
 for _name, _arguments in {
     "norm_terms": (
@@ -73,7 +59,6 @@ for _name, _arguments in {
     ),
     "steps_encode": (*_SIZED, *_RUNS, *_SIZED, POINTER(c_size_t), c_void_p),
     "steps_decode": (*_SIZED, *_RUNS, *_SIZED),
-    "first_in_cap": (c_void_p, POINTER(SphereArguments), *(c_void_p,) * 4, c_size_t),
 }.items():
     _function = getattr(_core, f"fewbits_{_name}")
     _function.restype, _function.argtypes = c_int, _arguments
@@ -118,25 +103,3 @@ def _runs(scales: Bits, how: Steps, found: npt.NDArray[Any]) -> tuple[int, int, 
     """The scales of runs, what is found of each, and their number."""
     at, runs = sized(scales, np.uint64 if how.dtype == FLOAT64.code else np.uint32)
     return at, address(found), runs
-
-
-def first_in_cap(
-    table: npt.NDArray[np.int16],
-    task: SphereArguments,
-    values: npt.NDArray[np.float64],
-    rounded: npt.NDArray[np.int16],
-    need: npt.NDArray[np.float64],
-    found: npt.NDArray[np.int32],
-) -> None:
-    """The first direction in the cap of every block, a row of `values`; -1 without one."""
-    for array, dtype in ((table, np.int16), (values, np.float64), (rounded, np.int16)):
-        _expect(array, dtype)
-    _expect(need, np.float64)
-    _expect(found, np.int32)
-    blocks, size = need.size, task.size
-    if (table.size, values.size) != (1 << 16, blocks * size) or found.size != blocks:
-        raise RuntimeError(f"{values.size} values are not {blocks} blocks of {size}")
-    if rounded.size != blocks * (size + size % 2):
-        raise RuntimeError(f"{rounded.size} integers are not {blocks} padded blocks of {size}")
-    arrays = (address(array) for array in (values, rounded, need, found))
-    _checked(_core.fewbits_first_in_cap(address(table), byref(task), *arrays, blocks))

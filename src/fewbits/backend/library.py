@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fewbits.coding import rice
 from fewbits.coding.places import WRONG_PLACES
 from fewbits.coding.rans import UNFILLED
 from fewbits.errors import DecodeError
@@ -41,7 +42,7 @@ OK, BAD_PADDING, BAD_CODE, BAD_SIGN = 0, 3, 4, 5
 CODED_LENGTHS, CODED_KIND, CODED_SHORT, CODED_LONG = 6, 7, 8, 9
 CODED_TABLE, CODED_STATE, CODED_ESCAPE, CODED_ZERO = 10, 11, 12, 13
 BAD_PLACES, BAD_LEVEL, _BAD_SCALE, _BAD_STEP, _NO_STEP, _ONLY_ZEROS = range(14, 20)
-CODED_GAPS = 33
+CODED_GAPS, _RICE_SHORT, _RICE_LEFT, _RICE_LARGE, _SPHERE_ESCAPES = range(33, 38)
 _REFUSED = {
     BAD_PADDING: "unused bits at the end of a section are not zero",
     BAD_CODE: "a code is not below its bound",
@@ -61,6 +62,10 @@ _REFUSED = {
     _NO_STEP: CODES_WITHOUT_SCALE,
     _ONLY_ZEROS: ONLY_ZEROS,
     CODED_GAPS: "the gaps of a coded block do not fit into it",
+    _RICE_SHORT: rice.RICE_CUT,
+    _RICE_LEFT: rice.LEFT,
+    _RICE_LARGE: rice.RICE_LARGE,
+    _SPHERE_ESCAPES: "values of an escaped block are missing, or others are there",
 }
 
 _SIZED = (c_void_p, c_size_t)  # an address and a size

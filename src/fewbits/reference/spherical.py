@@ -137,6 +137,11 @@ def _radii(
     return codes, (level << np.uint64(drop)).view(np.float64)
 
 
+def room(how: Sphere, unit: float) -> float:
+    """How far a direction may be from a block of length 1, less what rounding takes."""
+    return math.sqrt(how.alpha) - ROUNDING * unit - _SLOP
+
+
 def _needed(
     how: Sphere, factors: Float64s, norms: Float64s, live: npt.NDArray[np.bool_], format: Format
 ) -> Float64s:
@@ -147,11 +152,10 @@ def _needed(
     """
     cosine = np.full(norms.size, math.sqrt(1 - how.alpha))
     if how.scale == STRICT:
-        unit = 2.0 ** -(format.mantissa + 1)
-        room = math.sqrt(how.alpha) - ROUNDING * unit - _SLOP
+        own = room(how, 2.0 ** -(format.mantissa + 1))
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = factors / norms * cosine
-            cosine = (1 - room * room + ratio * ratio) / (2 * ratio)
+            cosine = (1 - own * own + ratio * ratio) / (2 * ratio)
     possible = live & (cosine < 1)
     return np.where(possible, cosine * norms, np.inf)
 

@@ -119,8 +119,7 @@ void check_draws(const Case &c, uint32_t number) {
     REQUIRE(fewbits_draws_near(key, 0, c.count, low, low + (UINT32_MAX - low) / 2, near.data(),
                                near.size(), counts) == FEWBITS_OK);
     REQUIRE(counts[0] + counts[1] == c.k);
-    const fewbits_draws how = {{key[0], key[1], key[2], key[3]}, 0,  c.count, low,
-                               static_cast<uint32_t>(c.dtype),   1.0};
+    const fewbits_draws how = {{key[0], key[1], key[2], key[3]}, 0, c.count, low, c.dtype, 1.0};
     Buffer kept(c.k * c.item, 1), out(c.values.bytes(), 2);
     fewbits_tally tally{};
     REQUIRE(fewbits_draws_take(&how, c.values.data(), kept.data(), c.k, &tally) == FEWBITS_OK);

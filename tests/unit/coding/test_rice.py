@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fewbits import DecodeError
-from fewbits.backend import coders
+from fewbits.backend.sphere_functions import RiceWriter
 from fewbits.coding import rice
 from fewbits.wire.sections import Rice
 
@@ -26,7 +26,13 @@ def test_numbers_come_back_from_the_defined_bits(parameter: int, count: int) -> 
     assert np.array_equal(rice.decode(data, parameter, bound, count), numbers)
     section = Rice("numbers", count, parameter, bound)
     room = np.zeros(section.size, np.uint8)
-    length = coders.write_rice(numbers, section.parameter, room)
+    room[:] = 0xA5
+    writer, some = RiceWriter(room, parameter, count), numbers.astype(np.int32)
+    writer.append(some[:5])
+    writer.append(np.int32([-1, -1]))  # blocks without a number
+    writer.append(some[5:])
+    length = writer.size
+    assert room[:length].tobytes() == data.tobytes()
     section.check(length)
     read = rice.decode(room[:length], section.parameter, section.bound, numbers.size)
     assert np.array_equal(read, numbers)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import fewbits
+import native_tables as native
 from cases import DTYPES, array, exact
 from fewbits import DecodeError, Rng, SaturationWarning, SpecError
 from fewbits.backend import coders
-from fewbits.backend import functions as _native_operators
-from fewbits.backend.kinds import spherical as native_spherical
+from fewbits.coding import rice
 from fewbits.core.composition import Composed
 from fewbits.core.vector import Vector
 from fewbits.families import caps
@@ -57,7 +57,7 @@ def block_errors(x: np.ndarray, y: np.ndarray, size: int) -> np.ndarray:
 def searched(own: Spherical, x: np.ndarray, seed: int = 1) -> SphericalCodes:
     rng = Rng.from_seed(seed).fork(0)
     how, bits = own.sphere(x.size, FLOAT32), as_vector(x).bits
-    return native_spherical.searched(bits, FLOAT32, how, rng, rng.fork("sphere"))
+    return native.spherical_codes(bits, FLOAT32, how, rng)
 
 
 def integral(power: int, upper: float) -> float:
@@ -258,7 +258,7 @@ def test_every_table_finds_what_the_reference_finds(size: int, simd: str) -> Non
         need[2::5] = np.inf
         for limit in (8, 64, 1024):
             wanted = kernel.first_in_cap(rng, 4, values, need, limit)
-            found = native_spherical.search(rng, 4, values, need, math.sqrt(1 - alpha), limit)
+            found = native.search(rng, 4, values, need, math.sqrt(1 - alpha), limit)
             assert np.array_equal(found, wanted)
             assert (wanted[2::5] == kernel.NO_DIRECTION).all()
         assert (wanted >= 0).any()
@@ -398,11 +398,11 @@ def test_what_cannot_be_searched_is_refused(spec: str, message: str) -> None:
 
 
 def test_searches_that_the_core_refuses() -> None:
-    def search(size: int = 4, limit: int = 8, slope: float = 1.0) -> None:
-        task = _native_operators.SphereArguments(size=size, limit=limit, slope=slope)
+    def search(**numbers: float) -> None:
+        given = {"size": 4, "limit": 8, "slope": 1.0} | numbers
+        task, size = native.SphereTask(**given), int(given["size"])
         values, rounded = np.ones((1, size)), np.ones((1, size + size % 2), np.int16)
-        table, need, found = kernel.normal_table(), np.ones(1), np.empty(1, np.int32)
-        _native_operators.first_in_cap(table, task, values, rounded, need, found)
+        native.first_in_cap(task, values, rounded, np.ones(1), np.empty(1, np.int32))
 
     search()
     for bad in (
@@ -439,7 +439,8 @@ def test_indices_beyond_the_limit_and_lone_escapes_are_refused() -> None:
         bad = list(good)
         room = np.empty(own.layout(32, FLOAT32)[number].size + 8, np.uint8)
         if number == 1:
-            size = coders.write_rice(values, own.sphere(32, FLOAT32).parameter, room)
+            written = rice.encode(values, own.sphere(32, FLOAT32).parameter)
+            size, room[: written.size] = written.size, written
         else:
             bound = own.layout(32, FLOAT32)[2].bound  # type: ignore[attr-defined]
             size = coders.write_coded(values, bound, room, signed=False)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fewbits.backend import coders
-from fewbits.backend.kinds.stages import rotate
+from fewbits.backend.kinds.rotated import rotate
 from fewbits.coding.bitpack import packed_size
 from fewbits.reference import rotation
 from fewbits.reference.formats import FLOAT32

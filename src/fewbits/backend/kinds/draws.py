@@ -6,6 +6,7 @@ counts those above a range around it and keeps those within, among which it is t
 """
 
 import math
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -39,9 +40,8 @@ def drawn(rng: Rng, d: int, k: int, threads: int = 1) -> Drawn:
     least, most = 0, _WORDS - 1  # the threshold is one of these
     first, last = _expected(d, k)
     while True:
-        counts = parallel.each(
-            lambda n, own=(first, last): draws_near(rng.key, parts[n], own, rooms[n]), len(parts)
-        )
+        near = partial(_near, rng.key, parts, rooms, (first, last))
+        counts = parallel.each(near, len(parts))
         above, within = (sum(own) for own in zip(*counts, strict=True))
         if above >= k:
             least = last + 1
@@ -52,14 +52,22 @@ def drawn(rng: Rng, d: int, k: int, threads: int = 1) -> Drawn:
         else:
             break
         first, last = least + (most - least + 1) // 2, most
-    near = [room[: own[1]] for own, room in zip(counts, rooms, strict=True)]
-    joined, place = np.concatenate(near), within - (k - above)
+    words = [room[: own[1]] for own, room in zip(counts, rooms, strict=True)]
+    joined, place = np.concatenate(words), within - (k - above)
     low = int(np.partition(joined, place)[place])
-    ends = [
-        own[0] + np.count_nonzero(words >= low) for own, words in zip(counts, near, strict=True)
-    ]
-    cuts = np.cumsum([0, *ends]).tolist()
+    kept = [own[0] + np.count_nonzero(new >= low) for own, new in zip(counts, words, strict=True)]
+    cuts = np.cumsum([0, *kept]).tolist()
     return Drawn(low, parts, [slice(*cut) for cut in pairwise(cuts)])
+
+
+def _near(
+    key: bytes,
+    parts: list[slice],
+    rooms: list[npt.NDArray[np.uint32]],
+    words: tuple[int, int],
+    number: int,
+) -> tuple[int, int]:
+    return draws_near(key, parts[number], words, rooms[number])
 
 
 def _expected(d: int, k: int) -> tuple[int, int]:

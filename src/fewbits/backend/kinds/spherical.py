@@ -1,125 +1,140 @@
-"""Rows of directions: the search is native, the rest is the reference's."""
+"""Rows of directions: native code, some blocks at a time."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Iterator
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from fewbits.backend import coders, functions, parallel
-from fewbits.backend.coders import PlainCodes
+from fewbits.backend import coders, library, parallel
 from fewbits.backend.kernel import Row, Written
-from fewbits.backend.kinds.plain import cast
-from fewbits.coding import rice
+from fewbits.backend.library import Bytes, key_words
+from fewbits.backend.sphere_functions import (
+    RiceWriter,
+    SphereCodes,
+    SphericalArguments,
+    decode_blocks,
+    encode_blocks,
+    live_blocks,
+)
+from fewbits.coding.rans import CODER_BLOCK
 from fewbits.errors import DecodeError
-from fewbits.reference import casts, directions, spherical
-from fewbits.reference.blocks import SUMMATION_PIECE
-from fewbits.reference.directions import Float64s, Integers
-from fewbits.reference.formats import FLOAT64, Bits, Format
-from fewbits.reference.spherical import Sphere, SphericalCodes, runs
+from fewbits.reference import spherical
+from fewbits.reference.formats import Bits, Format
+from fewbits.reference.spherical import Run, Sphere
 from fewbits.reference.tally import Tally
 from fewbits.rng import Rng
 
-_LENGTH = 32_000  # of the rounded blocks, which are 16-bit integers
+_VALUES = 1 << 16  # that a thread encodes before what it found is written
 
 
 def encode(row: Row) -> Written:
     """Radii, indices, escaped values and the key of the stream."""
     how: Sphere = row.kernel.numbers
-    format, rng = row.format, Rng(row.key)
-    bits, stream = row.values.array(format.bits), rng.fork("sphere")
-    sent = searched(bits, format, how, rng, stream, threads=row.threads)
+    bits, stream = row.values.array(row.format.bits), Rng(row.key).fork("sphere")
     radii, indices, escapes, key = (section.array() for section in row.sections)
-    sizes = (
-        coders.write_coded(sent.radii.astype(np.int32), how.nan_code + 1, radii, signed=False),
-        coders.write_rice(sent.indices, how.parameter, indices),
-        coders.write_coded(sent.escapes, how.steps + 2, escapes, signed=False),
-        coders.write_key(stream.key, key),
-    )
-    escaped = int(np.count_nonzero(sent.indices == how.limit))
-    saturated = casts.count_above(bits, format, how.high)
-    return Written(Tally(saturated, sent.nonfinite, escaped), sizes)
+    live = live_blocks(bits, row.format.code, how.block)
+    first, last = _CodeWriter(radii, how.nan_code + 1), _CodeWriter(escapes, how.steps + 2)
+    between, counts = RiceWriter(indices, how.parameter, live), np.zeros(3, np.int64)
+    for codes, met in searched(bits, row.format, how, Rng(row.key), stream, row.threads):
+        first.append(codes.radii)
+        between.append(codes.indices)
+        last.append(codes.escapes)
+        counts += met
+    sizes = first.ended(), between.size, last.ended(), coders.write_key(stream.key, key)
+    return Written(Tally(*counts.tolist()), sizes)
 
 
 def searched(
-    bits: Bits, format: Format, how: Sphere, rng: Rng, stream: Rng, *, threads: int = 1
-) -> SphericalCodes:
-    """The parts of a vector that are sent."""
-    found = runs(how, bits.size)
-    workers = max(1, min(threads, len(found)))
-    cuts = [len(found) * worker // workers for worker in range(workers + 1)]
+    bits: Bits, format: Format, how: Sphere, rng: Rng, stream: Rng, threads: int = 1
+) -> Iterator[tuple[SphereCodes, tuple[int, int, int]]]:
+    """The parts of a vector that are sent, in order; they are void when the next ones are made."""
+    runs = spherical.runs(how, bits.size, max(1, _VALUES // how.block))
+    workers = max(1, min(threads, len(runs)))
+    most = max((run.blocks for run in runs), default=0)
+    values = max((run.blocks * run.size for run in runs), default=0)
+    rooms = [
+        SphereCodes(*map(np.empty, (most, most, values), (np.uint16, np.int32, np.uint16)))
+        for _ in range(workers)
+    ]
 
-    def work(worker: int) -> list[SphericalCodes]:
-        mine = found[cuts[worker] : cuts[worker + 1]]
-        return [spherical.searched(bits, format, how, run, rng, stream, search) for run in mine]
+    def work(together: list[Run], number: int) -> tuple[SphereCodes, tuple[int, int, int]]:
+        run, room = together[number], rooms[number]
+        own = _arguments(how, format, stream, rng)
+        own.first, own.size, own.group, own.place = run.start, run.size, run.group, 0
+        if run.size == how.block:
+            own.group, own.place = 0, run.start // how.block
+        met = encode_blocks(own, bits[run.elements], run.blocks, room)
+        count = run.blocks
+        codes = room.radii[:count], room.indices[:count], room.escapes[: count * run.size]
+        return SphereCodes(*codes), met
 
-    return spherical.together([part for own in parallel.each(work, workers) for part in own])
+    for first in range(0, len(runs), workers):
+        own = runs[first : first + workers]
+        yield from parallel.each(partial(work, own), len(own))
 
 
 def decode(row: Row) -> Tally:
     """Values of the directions."""
     how: Sphere = row.kernel.numbers
-    format, out = row.format, row.values.array(row.format.bits)
+    out = row.values.array(row.format.bits)
+    *sections, key = (section.array() for section in row.sections)
+    own = _arguments(how, row.format, Rng(key.tobytes() or bytes(16)))
     blocks = -(-out.size // how.block)
-    radii, indices, escaped, codes, stream = _read(row, how, blocks, out.size)
-    most = max(1, SUMMATION_PIECE // how.block)
-    nan, found = radii == how.nan_code, runs(how, out.size, most)
-    live = (radii > 0) & ~nan
-    starts = np.cumsum([0, *(run.blocks for run in found)])
-
-    def work(number: int) -> None:
-        run, own = found[number], slice(starts[number], starts[number + 1])
-        grid = codes[run.elements].reshape(-1, run.size).astype(np.int32)
-        if ((grid != 0) != escaped[own, None]).any():
-            raise DecodeError("values of an escaped block are missing, or others are there")
-        wide, places = radii[own].astype(np.int64), indices[own].astype(np.int64)
-        y = spherical.decoded(how, run, wide, places, grid, stream, format)
-        y[~live[own]] = 0.0
-        y[nan[own]] = np.nan
-        cast(y.reshape(-1).view(np.uint64), FLOAT64, format, out[run.elements])
-
-    workers = max(1, min(row.threads, len(found)))
-    parallel.each(lambda worker: _all(work, range(worker, len(found), workers)), workers)
-    nonfinite = how.block * int(np.count_nonzero(nan))
-    if blocks and nan[-1]:  # which may be shorter
-        nonfinite -= how.block * blocks - out.size
-    return Tally(nonfinite=nonfinite, escaped=int(np.count_nonzero(escaped)))
+    workers = min(parallel.shares(out.size, row.threads), max(1, blocks))
+    cuts = list(pairwise(blocks * worker // workers for worker in range(workers + 1)))
+    try:
+        found = parallel.each(lambda n: decode_blocks(own, sections, out, *cuts[n]), workers)
+    except DecodeError:  # once more, so that the reason does not depend on the number of threads
+        found = [decode_blocks(own, sections, out, 0, blocks)]
+    nonfinite, escaped = (sum(met) for met in zip(*found, strict=True))
+    return Tally(nonfinite=nonfinite, escaped=escaped)
 
 
-def _read(
-    row: Row, how: Sphere, blocks: int, count: int
-) -> tuple[PlainCodes, coders.Signed, npt.NDArray[np.bool_], PlainCodes, Rng]:
-    """Radii, indices, which blocks escaped, codes of escaped values, and the stream."""
-    sections = [section.array() for section in row.sections]
-    radii, _ = coders.coded_decode(sections[0], how.nan_code + 1, blocks, signed=False)
-    live = (radii > 0) & (radii != how.nan_code)
-    indices = np.zeros(blocks, np.int32)
-    numbers = rice.decode(sections[1], how.parameter, how.limit + 1, int(live.sum()))
-    indices[live] = numbers
-    codes, _ = coders.coded_decode(sections[2], how.steps + 2, count, signed=False)
-    stream = Rng(sections[3].tobytes() or bytes(16))
-    return radii, indices, indices == how.limit, codes, stream
+def _arguments(
+    how: Sphere, format: Format, stream: Rng, private: Rng | None = None
+) -> SphericalArguments:
+    """The numbers of the operator; encoding draws from a private stream too."""
+    unit = 2.0 ** -(format.mantissa + 1)
+    keys = {"key": stream}
+    if private is not None:
+        keys |= {"radii_key": private.fork("radii"), "escapes_key": private.fork("escapes")}
+    return SphericalArguments(
+        **{name: tuple(key_words(rng.key)) for name, rng in keys.items()},
+        size=how.block, block=how.block, limit=how.limit, dtype=format.code, scale=how.scale,
+        parameter=how.parameter, radius_bits=how.radius_bits, nan_code=how.nan_code,
+        least_exponent=spherical.least_exponent(format), steps=how.steps,
+        cosine=math.sqrt(1 - how.alpha), room=spherical.room(how, unit), rho=how.rho,
+        last_rho=how.last_rho, high=how.high,
+    )  # fmt: skip
 
 
-def search(
-    rng: Rng, group: int, values: Float64s, need: Float64s, least: float, limit: int
-) -> Integers:
-    """`directions.first_in_cap`; `least` is below every `need` divided by its block's norm."""
-    blocks, size = values.shape
-    padded = np.zeros((blocks, size + size % 2), np.int16)
-    with np.errstate(invalid="ignore"):
-        factor = np.where(np.isfinite(need), _LENGTH * least / need, 0.0)
-    np.rint(values * factor[:, None], out=padded[:, :size], casting="unsafe")
-    # Rounding a block moves its product with a direction of length 1 by at most half a root of the
-    # size; 1 is far more than the rounding of floats.
-    slope = _LENGTH * least - np.sqrt(size) / 2 - 1
-    found = np.empty(blocks, np.int32)
-    task = functions.SphereArguments(
-        key=tuple(rng.key), group=group, size=size, limit=limit, slope=float(slope)
-    )
-    functions.first_in_cap(directions.normal_table(), task, values, padded, need, found)
-    return found.astype(np.int64)
+class _CodeWriter:
+    """A coded section, written when there are codes for a block."""
 
+    def __init__(self, into: Bytes, bound: int) -> None:
+        self._into, self._bound, self._size = into, bound, 0
+        self._codes, self._count = np.empty(CODER_BLOCK, np.uint16), 0
 
-def _all(work: Callable[[int], None], numbers: range) -> None:
-    for number in numbers:
-        work(number)
+    def append(self, codes: npt.NDArray[np.uint16]) -> None:
+        done = 0
+        while done < codes.size:
+            part = codes[done : done + CODER_BLOCK - self._count]
+            self._codes[self._count : self._count + part.size] = part
+            self._count += part.size
+            done += part.size
+            if self._count == CODER_BLOCK:
+                self._flush()
+
+    def ended(self) -> int:
+        """Write the last block; the size of the section."""
+        if self._count:
+            self._flush()
+        return self._size
+
+    def _flush(self) -> None:
+        codes, into = self._codes[: self._count], self._into[self._size :]
+        self._size += library.coded_encode(codes, None, self._bound, into)
+        self._count = 0

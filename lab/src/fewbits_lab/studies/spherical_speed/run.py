@@ -27,7 +27,7 @@ from fewbits.families import caps
 from fewbits.operators.spherical import LARGEST_PARAMETER, Spherical
 from fewbits.reference import directions as kernel
 from fewbits.reference.formats import FLOAT32, Bits
-from fewbits.reference.spherical import Sphere, runs, searched
+from fewbits.reference.spherical import Sphere, SphericalCodes, runs, searched, together
 
 _RESULTS = Path(__file__).with_name("result.json")
 # The pairs that the paper's notes have measured.
@@ -69,6 +69,21 @@ def plainly_searched(values: Bits, how: Sphere, rng: Rng, stream: Rng) -> None:
         searched(values, FLOAT32, how, run, rng, stream)
 
 
+def natively_searched(values: Bits, how: Sphere, rng: Rng, stream: Rng) -> SphericalCodes:
+    """The same in native code, all parts joined."""
+    return together(
+        [
+            SphericalCodes(
+                codes.radii.astype(np.int64),
+                codes.indices[codes.indices >= 0].astype(np.int64),
+                codes.escapes.astype(np.int32),
+                met[1],
+            )
+            for codes, met in native_spherical.searched(values, FLOAT32, how, rng, stream)
+        ]
+    )
+
+
 def measured(alpha: float, block: int, blocks: int, repeat: int) -> dict[str, float]:
     """One row of the table."""
     own = Spherical(alpha, block)
@@ -77,16 +92,14 @@ def measured(alpha: float, block: int, blocks: int, repeat: int) -> dict[str, fl
     stream, numbers, values = rng.fork("sphere"), own.sphere(x.size, FLOAT32), x.view(np.uint32)
     chance = caps.probability(alpha, block)
     parameter = caps.rice_parameter(chance, LARGEST_PARAMETER) or 0
-    sent = native_spherical.searched(values, FLOAT32, numbers, rng, stream)
+    sent = natively_searched(values, numbers, rng, stream)
     bits = float((parameter + 1 + (sent.indices >> parameter)).mean())
     frame = fewbits.compress(x, own, seed=1)
     before = x.astype(np.float64).reshape(-1, block)
     after = fewbits.decompress(frame).astype(np.float64).reshape(-1, block)
     errors = ((after - before) ** 2).sum(axis=1) / (before**2).sum(axis=1)
     encode = seconds(lambda: fewbits.compress(x, own, seed=1, threads=1), repeat)
-    native = seconds(
-        lambda: native_spherical.searched(values, FLOAT32, numbers, rng, stream), repeat
-    )
+    native = seconds(lambda: natively_searched(values, numbers, rng, stream), repeat)
     numpy = seconds(lambda: plainly_searched(values, numbers, rng, stream), 1)
     return {
         "alpha": alpha,

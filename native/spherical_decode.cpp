@@ -1,0 +1,382 @@
+// Radii and directions back to values, in one pass over the sections.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "coded.h"
+#include "rows.h"
+#include "spherical.h"
+
+namespace fewbits {
+namespace {
+
+// Of a normal number.
+double power_of_two(int exponent) {
+    return std::bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52);
+}
+
+// ---- Rice codes: the low bits of all numbers, then their quotients, ones that end with a zero
+// ----
+
+class RiceReader {
+  public:
+    RiceReader(ConstBytes data, int parameter, uint64_t count)
+        : data_(data), parameter_(parameter), count_(count),
+          at_(count * static_cast<uint64_t>(parameter)) {}
+
+    bool fits() const {
+        const auto bits = static_cast<unsigned>(parameter_ + 1);
+        return count_ <= uint64_t{8} * data_.size() / bits &&
+               data_.size() >= packed_size(static_cast<size_t>(count_), parameter_ + 1);
+    }
+
+    // False if the section ends before.
+    bool next(uint32_t &number) {
+        const uint64_t start = at_;
+        while (at_ < 8 * uint64_t{data_.size()} && bit(at_)) {
+            ++at_;
+        }
+        if (at_ == 8 * uint64_t{data_.size()}) {
+            return false;
+        }
+        const uint64_t quotient = std::min<uint64_t>(at_ - start, kMost);
+        ++at_;
+        number = static_cast<uint32_t>(quotient << parameter_) | low_bits();
+        return true;
+    }
+
+    // Whether nothing but padding is left.
+    bool ended() const {
+        const uint64_t left = 8 * uint64_t{data_.size()} - at_;
+        return left < 8 && (left == 0 || data_.back() >> (8 - left) == 0);
+    }
+
+  private:
+    static constexpr uint64_t kMost = 255; // quotients are below, and it fits with any parameter
+    ConstBytes data_;
+    int parameter_;
+    uint64_t count_, at_;
+    uint64_t taken_ = 0;
+
+    // The low bits of the next number: at most 22, so that eight bytes hold them.
+    uint32_t low_bits() {
+        const uint64_t first = taken_++ * static_cast<uint64_t>(parameter_);
+        const size_t byte = static_cast<size_t>(first / 8);
+        uint64_t bytes = 0;
+        if (byte < data_.size()) {
+            std::memcpy(&bytes, data_.data() + byte, std::min<size_t>(8, data_.size() - byte));
+        }
+        return static_cast<uint32_t>(bytes >> (first % 8)) & ((1u << parameter_) - 1);
+    }
+
+    bool bit(uint64_t at) const { return (data_[at / 8] >> (at % 8) & 1) != 0; }
+};
+
+// ---- coded sections one code after the other ----
+
+class CodeStream {
+  public:
+    CodeStream(ConstBytes data, uint64_t count, uint32_t bound)
+        : shape_{count, bound, false}, left_(count), reader_(shape_, data) {}
+
+    fewbits_status open() { return reader_.open(); }
+
+    // The next `count` codes, which must be there.
+    fewbits_status next(size_t count, uint16_t *codes) {
+        for (size_t done = 0; done < count;) {
+            if (at_ == size_) {
+                const fewbits_status status = refill();
+                if (status != FEWBITS_OK) {
+                    return status;
+                }
+            }
+            const size_t part = std::min(count - done, size_ - at_);
+            if (equal_) {
+                std::fill_n(codes + done, part, uint16_t{bytes_[0]});
+            } else if (shape_.wide() && !small_) {
+                std::copy_n(words_ + at_, part, codes + done);
+            } else {
+                std::copy_n(bytes_ + at_, part, codes + done);
+            }
+            at_ += part;
+            done += part;
+        }
+        return FEWBITS_OK;
+    }
+
+  private:
+    CodedShape shape_;
+    uint64_t left_;
+    CodedReader reader_;
+    size_t at_ = 0, size_ = 0;
+    bool small_ = false, equal_ = false;
+    uint8_t bytes_[kCodedBlock];
+    uint16_t words_[kCodedBlock];
+
+    fewbits_status refill() {
+        size_ = static_cast<size_t>(std::min<uint64_t>(left_, kCodedBlock));
+        left_ -= size_;
+        at_ = 0;
+        small_ = equal_ = false;
+        CodesOut out{size_, bytes_, words_, nullptr, &small_, &equal_};
+        out.equal = shape_.wide() ? nullptr : &equal_;
+        return reader_.read(out);
+    }
+};
+
+// One block back from its codes.
+class Directions {
+  public:
+    Directions(const int16_t *table, const fewbits_spherical &how)
+        : table_(table), how_(how), signs_(how.key) {}
+
+    // `index` is how.limit for codes of a grid.
+    void block(uint16_t radius, uint32_t index, uint64_t group, uint64_t first,
+               std::span<const uint16_t> codes, double *y) {
+        const size_t size = codes.size();
+        const uint32_t level = radius - 1u;
+        const int bits = how_.radius_bits;
+        const int exponent = static_cast<int>(level >> bits) + how_.least_exponent;
+        const double factor =
+            1 + static_cast<double>(level & ((1u << bits) - 1)) * power_of_two(-bits);
+        if (index == how_.limit) {
+            const double last = how_.steps;
+            const double step = factor * (1 + power_of_two(-bits));
+            for (size_t i = 0; i < size; ++i) {
+                y[i] = (2 * (codes[i] - 1.0) - last) / last * step;
+            }
+        } else {
+            direction(index, group, first, size, factor, y);
+        }
+        scale(exponent, size, y);
+    }
+
+  private:
+    const int16_t *table_;
+    const fewbits_spherical &how_;
+    SphereSigns signs_;
+
+    void direction(uint32_t index, uint64_t group, uint64_t first, size_t size, double factor,
+                   double *y) {
+        int32_t own[kSphereLargest + 1];
+        const size_t width = (size + 1) / 2;
+        const Segment segment(how_.key, static_cast<uint32_t>(group));
+        const auto start = static_cast<uint32_t>(uint64_t{index} * width);
+        for (size_t j = 0; j < width; ++j) {
+            const uint32_t word = segment.word(start + static_cast<uint32_t>(j));
+            own[2 * j] = table_[word & 0xFFFF];
+            own[2 * j + 1] = table_[word >> 16];
+        }
+        int64_t square = 0;
+        for (size_t i = 0; i < size; ++i) {
+            square += own[i] * own[i];
+        }
+        const double rho = size == how_.block ? how_.rho : how_.last_rho;
+        const double scaled = factor * rho / std::sqrt(static_cast<double>(square));
+        for (size_t start = 0, part = 0; start < size; start += part) {
+            const uint64_t element = first + start;
+            const uint32_t flips = signs_.from(element);
+            part = std::min<size_t>(32 - element % 32, size - start);
+            for (size_t i = 0; i < part; ++i) {
+                const int32_t flip = -static_cast<int32_t>(flips >> i & 1);
+                const int32_t value = own[start + i];
+                y[start + i] = static_cast<double>((value ^ flip) - flip) * scaled;
+            }
+        }
+    }
+
+    // Times a power of two. Products of 16- and 32-bit formats are far from the ends of float64.
+    void scale(int exponent, size_t size, double *y) const {
+        constexpr double most = 0x1.fffffffffffffp1023;
+        if (how_.dtype != FEWBITS_FLOAT64) {
+            const double by = power_of_two(exponent);
+            for (size_t i = 0; i < size; ++i) {
+                y[i] *= by;
+            }
+            return;
+        }
+        for (size_t i = 0; i < size; ++i) {
+            y[i] = std::clamp(std::ldexp(y[i], exponent), -most, most);
+        }
+    }
+};
+
+// ---- all sections ----
+
+bool is_live(uint16_t radius, const fewbits_spherical &how) {
+    return radius != 0 && radius != how.nan_code;
+}
+
+class Reader {
+  public:
+    Reader(const int16_t *table, const fewbits_spherical &how, const fewbits_sections &sections,
+           uint64_t count)
+        : table_(table), how_(how), sections_(sections), count_(count),
+          blocks_(count / how.block + (count % how.block != 0)) {}
+
+    uint64_t blocks() const { return blocks_; }
+
+    // Judges radii and indices as a whole, and finds the first index from block `begin` on.
+    int survey(uint64_t begin) {
+        uint64_t live = 0;
+        uint64_t before = 0;
+        const int status = count_live(begin, live, before);
+        if (status != FEWBITS_OK) {
+            return status;
+        }
+        RiceReader all(section(1), how_.parameter, live);
+        indices_ = all;
+        if (!all.fits()) {
+            return FEWBITS_RICE_SHORT;
+        }
+        bool large = false;
+        for (uint64_t number = 0; number < live; ++number) {
+            uint32_t index = 0;
+            if (!all.next(index)) {
+                return FEWBITS_RICE_SHORT;
+            }
+            large = large || index > how_.limit;
+            if (number + 1 == before) {
+                indices_ = all;
+            }
+        }
+        return !all.ended() ? FEWBITS_RICE_LEFT : large ? FEWBITS_RICE_LARGE : FEWBITS_OK;
+    }
+
+    int read(uint64_t begin, uint64_t end, uint8_t *out, uint64_t counts[2]) {
+        CodeStream radii(section(0), blocks_, how_.nan_code + 1u);
+        CodeStream escapes(section(2), count_, how_.steps + 2u);
+        int status = radii.open();
+        status = status == FEWBITS_OK ? escapes.open() : status;
+        status = status == FEWBITS_OK ? skip(radii, begin) : status;
+        status =
+            status == FEWBITS_OK ? skip(escapes, std::min(begin * how_.block, count_)) : status;
+        Directions directions(table_, how_);
+        for (uint64_t block = begin; block < end && status == FEWBITS_OK; ++block) {
+            const uint64_t first = block * how_.block;
+            const auto size = static_cast<size_t>(std::min<uint64_t>(how_.block, count_ - first));
+            uint16_t radius = 0;
+            uint16_t codes[kSphereLargest];
+            status = radii.next(1, &radius);
+            status = status == FEWBITS_OK ? escapes.next(size, codes) : status;
+            if (status == FEWBITS_OK) {
+                double y[kSphereLargest];
+                status = decode(directions, block, radius, {codes, size}, y, counts);
+                write(y, size, out);
+                out += size * item();
+            }
+        }
+        return status;
+    }
+
+    size_t item() const {
+        return how_.dtype == FEWBITS_FLOAT64 ? 8 : how_.dtype == FEWBITS_FLOAT32 ? 4 : 2;
+    }
+
+  private:
+    const int16_t *table_;
+    const fewbits_spherical &how_;
+    const fewbits_sections &sections_;
+    uint64_t count_, blocks_;
+    RiceReader indices_{{}, 0, 0};
+
+    ConstBytes section(int number) const {
+        return {sections_.data[number], sections_.sizes[number]};
+    }
+
+    [[gnu::noinline]] int count_live(uint64_t begin, uint64_t &live, uint64_t &before) const {
+        CodeStream radii(section(0), blocks_, how_.nan_code + 1u);
+        int status = radii.open();
+        for (uint64_t block = 0; block < blocks_ && status == FEWBITS_OK; ++block) {
+            uint16_t radius = 0;
+            status = radii.next(1, &radius);
+            live += is_live(radius, how_);
+            before += block < begin && is_live(radius, how_);
+        }
+        return status;
+    }
+
+    static int skip(CodeStream &stream, uint64_t count) {
+        uint16_t codes[1024];
+        int status = FEWBITS_OK;
+        for (uint64_t done = 0; done < count && status == FEWBITS_OK; done += std::size(codes)) {
+            status = stream.next(
+                static_cast<size_t>(std::min<uint64_t>(std::size(codes), count - done)), codes);
+        }
+        return status;
+    }
+
+    int decode(Directions &directions, uint64_t block, uint16_t radius,
+               std::span<const uint16_t> codes, double *y, uint64_t counts[2]) {
+        const bool live = is_live(radius, how_);
+        uint32_t index = 0;
+        if (live && !indices_.next(index)) {
+            return FEWBITS_RICE_SHORT; // the survey has found it already
+        }
+        const bool escaped = live && index == how_.limit;
+        bool agree = true;
+        for (const uint16_t code : codes) {
+            agree &= (code != 0) == escaped;
+        }
+        if (!agree) {
+            return FEWBITS_SPHERE_ESCAPES;
+        }
+        counts[1] += escaped;
+        if (!live) {
+            const bool bad = radius != 0;
+            std::fill_n(y, codes.size(), bad ? std::numeric_limits<double>::quiet_NaN() : 0.0);
+            counts[0] += bad ? codes.size() : 0;
+            return FEWBITS_OK;
+        }
+        const bool whole = codes.size() == how_.block;
+        const uint64_t group =
+            whole ? block / kSphereGroup : (block + kSphereGroup - 1) / kSphereGroup;
+        directions.block(radius, index, group, block * how_.block, codes, y);
+        return FEWBITS_OK;
+    }
+
+    // What is beyond the largest number becomes it.
+    void write(const double *y, size_t size, uint8_t *out) const {
+        fewbits_tally ignored{};
+        if (how_.dtype != FEWBITS_FLOAT32) {
+            cast_any(FEWBITS_FLOAT64, y, how_.dtype, out, size, ignored);
+            return;
+        }
+        float values[kSphereLargest];
+        constexpr double most = std::numeric_limits<float>::max();
+        bool ordinary = true;
+        for (size_t i = 0; i < size; ++i) {
+            ordinary &= std::abs(y[i]) <= most;
+            values[i] = static_cast<float>(y[i]);
+        }
+        if (ordinary) {
+            std::memcpy(out, values, size * sizeof(float));
+        } else {
+            cast_any(FEWBITS_FLOAT64, y, how_.dtype, out, size, ignored);
+        }
+    }
+};
+
+} // namespace
+} // namespace fewbits
+
+using namespace fewbits;
+
+extern "C" int fewbits_spherical_decode(const int16_t *table, const fewbits_spherical *how,
+                                        const fewbits_sections *sections, uint64_t count,
+                                        uint64_t begin, uint64_t end, void *out,
+                                        uint64_t counts[2]) {
+    counts[0] = counts[1] = 0;
+    if (!is_spherical(*how) || count > SIZE_MAX / 32) {
+        return FEWBITS_BAD_ARGUMENT;
+    }
+    Reader reader(table, *how, *sections, count);
+    if (begin > end || end > reader.blocks()) {
+        return FEWBITS_BAD_ARGUMENT;
+    }
+    const int status = reader.survey(begin);
+    auto *const to = static_cast<uint8_t *>(out) + begin * how->block * reader.item();
+    return status == FEWBITS_OK ? reader.read(begin, end, to, counts) : status;
+}
