@@ -73,6 +73,13 @@ template <class F> class Row {
         own.sizes[section] = packed_size(count, width);
     }
 
+    // Of a coded block, with its length.
+    static size_t block_size(const uint8_t *at) {
+        uint32_t length = 0;
+        std::memcpy(&length, at, kLengthSize);
+        return kLengthSize + length;
+    }
+
     // Some values of the unit, which are in `values_`.
     fewbits_unit part(size_t start, size_t count, bool encodes) {
         fewbits_unit own = unit_;
@@ -81,10 +88,8 @@ template <class F> class Row {
         own.first += start;
         own.tally = {};
         if (coded()) {
-            const uint8_t *const at = unit_.sections[0] + written_;
             own.sections[0] += written_;
-            own.sizes[0] = encodes ? unit_.sizes[0] - written_
-                                   : kLengthSize + (at[0] | at[1] << 8 | size_t{at[2]} << 16);
+            own.sizes[0] = encodes ? unit_.sizes[0] - written_ : block_size(own.sections[0]);
         } else if (unit_.kind == FEWBITS_NATURAL) {
             cut(own, 0, start, count, F::exponent);
             cut(own, 1, start, count, 1);

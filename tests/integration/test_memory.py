@@ -58,7 +58,7 @@ def grown(spec: str, format: Format) -> float:
 
 
 MET = ["natural:coder=rans", "natural-dithering", "standard-dithering:levels=32767", "sign:block=8",
-       "sparse-dithering"]  # fmt: skip
+       "sparse-dithering", "spherical:block=2", "hadamard:block=2|identity"]  # fmt: skip
 """Settings that take no more than the output, of operators that have others in the table."""
 
 

@@ -1,35 +1,22 @@
 """R7 and R8: memory and time that a frame can take from its reader."""
 
 import contextlib
-import json
 import math
-import os
-import re
-import resource
-import sys
 import time
 import tracemalloc
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from random import Random
 
 import numpy as np
 
 import fewbits
+import peaks
 from cases import ROW_IDS, ROWS, array
 from fewbits.errors import DecodeError
 from fuzz import swift, test_fuzz
-from mutants import ROOT
-from soaking.programs import last_line, run
 from soaking.stage import CODEC, CORE, Stage, StageError, Work
 
-VALUES = 1 << 20
-SLACK = 1 << 20  # bytes: the allocator's own, and Python's objects
-A_VALUE = 32  # bytes that decoding may take for each value, unless values are coded one by one
-STEP = 1 << 16  # bytes, of the search for the least memory that suffices
-# Large blocks are mapped one by one and given back at once: the limit sees them as they are.
-MAPPED = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
 HEADERS = 10_000
 BEFORE_REFUSAL = 8192  # bytes that a refusal may take: the header as Python sees it, and the error
 LIMIT = 1 << 16  # elements, of the slowest frames
@@ -41,57 +28,20 @@ EXPONENT = 1.2  # of the time as a power of the number of values; 1 is linear
 
 
 def memory(work: Work) -> None:
-    """Each row of `cases.py` in a child of its own, with limits on its address space."""
-    figures = work.figures.setdefault("peaks", {})
+    """Each row in a child of its own: what its calls take above their input and output."""
+    figures, names = work.figures.setdefault("peaks", {}), list(peaks.MEASURED)
+    share: dict[str, float] = work.figures.setdefault("share", {})
     while not work.over:
-        share = [(work.start + n) % len(ROWS) for n in range(min(8, work.left))]
-        words = (sys.executable, "-m", "soaking.bounds", "memory", *map(str, share))
-        text = run("memory", *words, cwd=ROOT / "tests", env=os.environ | MAPPED)
-        for number, found in zip(share, json.loads(last_line(text)), strict=True):
-            figures[ROW_IDS[number]] = found
-        most = max(figures, key=lambda name: figures[name])
-        summary = f"at most {figures[most]:.1f} bytes a value, of `{most}`"
-        work.add(len(share), summary)
-
-
-def allowance(number: int) -> int:
-    """Bytes that decoding may take: the output and a section where values are coded one by one."""
-    case, format = ROWS[number]
-    each = 2 * format.itemsize + 2 if case.plain else A_VALUE
-    return VALUES * each + SLACK
-
-
-def peak(number: int) -> float:
-    """The least memory, in bytes a value, with which a frame of this row decodes."""
-    case, format = ROWS[number]
-    x = array(np.random.default_rng(1).standard_normal(VALUES), format)
-    frame = np.frombuffer(fewbits.compress(x, case.operator, seed=1, threads=1), np.uint8)
-    fewbits.decompress(frame, threads=1)  # the stack grows to its size before there is a limit
-    del x
-    low, high = 0, allowance(number) // STEP
-    if not decodes_within(frame, high * STEP):
-        raise AssertionError(f"{ROW_IDS[number]} does not decode within {high * STEP:,} bytes")
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if decodes_within(frame, middle * STEP) else (middle, high)
-    return round(high * STEP / VALUES, 2)
-
-
-def decodes_within(frame: np.ndarray, more: int) -> bool:
-    """Whether so many bytes of address space beside those in use are enough, in a child.
-
-    A child that is ended by a signal had too few: NumPy's broadcasting does not survive that.
-    """
-    child = os.fork()
-    if not child:
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (used + more, used + more))
-        try:
-            fewbits.decompress(frame, threads=1)
-        except (MemoryError, DecodeError):  # the frame is good: what is missing is memory
-            os._exit(1)
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        name = names[work.start % len(names)]
+        values = peaks.VALUES >> (6 if "coder-paper" in name else 0)
+        found = peaks.peaks(values, [name])[name]
+        figures[name] = [round(own / 2**20, 2) for own in found]
+        if not peaks.is_exempt(name) and peaks.excess(name, values, found) > 1:
+            raise StageError(f"{name} takes {figures[name]} MiB: compress, decompress; two threads")
+        share[name] = round(peaks.excess(name, values, found), 2)
+        most = max((name for name in share if not peaks.is_exempt(name)), key=share.get, default="")
+        told = f"at most {share[most]:.2f} of what is allowed, by `{most}`" if most else "exempt"
+        work.add(1, told)
 
 
 # ---- hostile headers ----
@@ -238,15 +188,10 @@ def fitted(number: int, sizes: list[int]) -> float:
     return float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
 
 
-def main() -> None:
-    numbers = [int(word) for word in sys.argv[2:] if re.fullmatch(r"\d+", word)]
-    sys.stdout.write(json.dumps([peak(number) for number in numbers]) + "\n")
-
-
 COVERS = (*CORE, *CODEC)
 STAGES = (
-    Stage("memory", "R7", "the least memory with which a frame of each operator and dtype decodes",
-          "rows", len(ROWS), COVERS, memory),
+    Stage("memory", "R7", "memory above input and output of 2^24 values, every operator, dtype and "
+          "coder", "rows", len(peaks.MEASURED), COVERS, memory),
     Stage("headers", "R7", "headers that claim too much: memory before they are refused",
           "headers", HEADERS, COVERS, headers, least=500),
     Stage("climb", "R8", "the slowest of inputs of 4 KiB that may claim 65,536 values",
@@ -254,6 +199,3 @@ STAGES = (
     Stage("growth", "R8", "the exponent of decoding time in the number of values", "rows",
           len(ROWS), COVERS, growth),
 )  # fmt: skip
-
-if __name__ == "__main__":
-    main()

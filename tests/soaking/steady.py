@@ -18,7 +18,9 @@ import fewbits
 GROWTH = 8.0  # MiB from the second quarter to the last
 SAMPLES = 200
 SPECS = ("natural", "natural:coder=rans", "sparse-dithering", "top-k:fraction=0.1|natural",
-         "hadamard|natural", "standard-dithering", "sign", "float16")  # fmt: skip
+         "hadamard|natural", "standard-dithering", "sign", "float16", "identity", "bfloat16",
+         "natural-dithering:coder=rans", "spherical", "rand-k|natural", "hadamard|sign",
+         "sparse-dithering:coder=paper,block=64", "rand-k|hadamard|spherical")  # fmt: skip
 
 
 class Watch:

@@ -1,5 +1,6 @@
 // The search for directions: both tables find the first one in each block's cap by the definition,
-// direction by direction.
+// direction by direction. Sections, damaged or not: both tables read the same, or refuse the same;
+// parts of a vector are those of the whole.
 #include <array>
 #include <cmath>
 #include <vector>
@@ -97,11 +98,132 @@ void add_block(Case &c, Input &input, double least) {
     }
 }
 
+// ---- sections ----
+
+fewbits_spherical numbers_of(Input &input) {
+    const uint8_t control = input.byte();
+    fewbits_spherical how{};
+    how.key[0] = static_cast<uint32_t>(input.number(2));
+    how.block = 1 + input.byte() % 40u;
+    how.parameter = control % 7;
+    how.limit = 8u << how.parameter;
+    how.dtype = FEWBITS_FLOAT32 + (control >> 3 & 3);
+    how.radius_bits = 1 + (control >> 5 & 3);
+    how.least_exponent = how.dtype == FEWBITS_FLOAT64   ? -1074
+                         : how.dtype == FEWBITS_FLOAT16 ? -24
+                                                        : -149;
+    how.nan_code = (control & 128) != 0 ? 2249 : 200;
+    how.steps = 31;
+    how.rho = how.last_rho = 0.75;
+    return how;
+}
+
+Buffer coded(const std::vector<uint16_t> &codes, uint32_t bound) {
+    std::vector<uint8_t> room(fewbits_coded_size(codes.size(), bound, 0));
+    size_t written = 0;
+    REQUIRE(fewbits_coded_encode(codes.data(), nullptr, codes.size(), bound, room.data(),
+                                 room.size(), &written) == FEWBITS_OK);
+    room.resize(written);
+    return Buffer(room, 1);
+}
+
+// What an encoder could have written, and then a few bytes changed or cut.
+std::vector<Buffer> sections_of(const fewbits_spherical &how, size_t count, Input &input) {
+    const size_t blocks = (count + how.block - 1) / how.block;
+    std::vector<uint16_t> radii(blocks), escapes(count);
+    std::vector<int32_t> indices(blocks, -1);
+    uint64_t live = 0;
+    for (size_t block = 0; block < blocks; ++block) {
+        const uint64_t choice = input.number(2);
+        radii[block] = static_cast<uint16_t>(choice % (how.nan_code + 1));
+        if (radii[block] == 0 || radii[block] == how.nan_code) {
+            continue;
+        }
+        ++live;
+        const bool escaped = choice >> 14 == 3;
+        indices[block] = static_cast<int32_t>(escaped ? how.limit : choice * 7 % how.limit);
+        for (size_t i = block * how.block; escaped && i < std::min(count, (block + 1) * how.block);
+             ++i) {
+            escapes[i] = static_cast<uint16_t>(1 + (choice + i) % (how.steps + 1));
+        }
+    }
+    std::vector<uint8_t> rice(blocks * 8 + 8);
+    uint64_t at[2] = {0, live * static_cast<uint64_t>(how.parameter)};
+    REQUIRE(fewbits_rice_append(indices.data(), blocks, how.parameter, rice.data(), rice.size(),
+                                at) == FEWBITS_OK);
+    rice.resize((at[1] + 7) / 8);
+    std::vector<Buffer> sections;
+    sections.push_back(coded(radii, how.nan_code + 1));
+    sections.emplace_back(rice, 2);
+    sections.push_back(coded(escapes, how.steps + 2));
+    while (!input.rest().empty()) {
+        const Buffer &own = sections[input.byte() % 3];
+        const uint64_t where = input.number(1);
+        if (own.size() > 0) {
+            own.data()[where % own.size()] ^= input.byte();
+        }
+    }
+    return sections;
+}
+
+struct Decoded {
+    int status;
+    Buffer out;
+    uint64_t counts[2];
+};
+
+Decoded decode(const fewbits_spherical &how, const std::vector<Buffer> &sections, size_t count,
+               uint64_t begin, uint64_t end) {
+    Decoded result = {0, Buffer(count * format_of(how.dtype).item(), 3), {}};
+    std::memset(result.out.data(), 0xA5, result.out.size());
+    fewbits_sections given{};
+    for (size_t i = 0; i < 3; ++i) {
+        given.data[i] = sections[i].data();
+        given.sizes[i] = sections[i].size();
+    }
+    result.status = fewbits_spherical_decode(table().data(), &how, &given, count, begin, end,
+                                             result.out.data(), result.counts);
+    REQUIRE(result.status != FEWBITS_BAD_ARGUMENT);
+    return result;
+}
+
+void check_sections(Input &input) {
+    const fewbits_spherical how = numbers_of(input);
+    const size_t count = input.number(2) % 300;
+    const size_t item = format_of(how.dtype).item();
+    const uint64_t blocks = (count + how.block - 1) / how.block;
+    const uint64_t cut = blocks == 0 ? 0 : input.byte() % blocks;
+    const std::vector<Buffer> sections = sections_of(how, count, input);
+    std::vector<Decoded> found;
+    with_each_table([&](int) {
+        found.push_back(decode(how, sections, count, 0, blocks));
+        const Decoded &whole = found.back();
+        const Decoded first = decode(how, sections, count, 0, cut);
+        const Decoded last = decode(how, sections, count, cut, blocks);
+        REQUIRE((whole.status == FEWBITS_OK) ==
+                (first.status == FEWBITS_OK && last.status == FEWBITS_OK));
+        if (whole.status == FEWBITS_OK) {
+            const size_t at = std::min<size_t>(count, cut * how.block) * item;
+            REQUIRE(std::memcmp(whole.out.data(), first.out.data(), at) == 0);
+            REQUIRE(std::memcmp(whole.out.data() + at, last.out.data() + at,
+                                whole.out.size() - at) == 0);
+            REQUIRE(whole.counts[0] == first.counts[0] + last.counts[0]);
+            REQUIRE(whole.counts[1] == first.counts[1] + last.counts[1]);
+        }
+    });
+    REQUIRE(found[0].status == found[1].status);
+    REQUIRE(found[0].status != FEWBITS_OK || found[0].out == found[1].out);
+}
+
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     Input input(data, size);
     const uint8_t control = input.byte();
+    if ((control & 8) != 0) {
+        check_sections(input);
+        return 0;
+    }
     const uint32_t wished = input.byte();
     Case c{};
     c.task.size = control >= 0xFC ? 1 + wished * 4 : 1 + wished % 26;
