@@ -22,30 +22,14 @@ struct Search {
 
     size_t width() const { return (task.size + 1) / 2; }
 
-    // The square of a direction's length: coordinates of the padding are 0.
-    static int64_t square(const SphereTile &tile, size_t at) {
-        int64_t sum = 0;
-        for (size_t j = 0; j < tile.width; ++j) {
-            const int32_t own = tile.pairs[j * tile.count + at];
-            sum += int64_t{low(own)} * low(own) + int64_t{high(own)} * high(own);
-        }
-        return sum;
-    }
-
     void make(uint64_t group, uint64_t first, SphereTile &tile) const {
         Stream stream{{task.key[0], task.key[1], task.key[2], task.key[3]}, 0};
         stream.first = group << 32 | first * tile.width;
         kernels().spherical.fill(table, stream, tile);
-        if (task.size % 2 != 0) {
-            int32_t *last = tile.pairs + (tile.width - 1) * tile.count;
-            for (size_t t = 0; t < tile.count; ++t) {
-                last[t] &= 0xFFFF;
-            }
-        }
         for (size_t t = 0; t < tile.count; ++t) {
-            const double length = std::sqrt(static_cast<double>(square(tile, t)));
-            const double need = std::clamp(std::floor(task.slope * length), -2e9, 2e9);
-            tile.need[t] = static_cast<int32_t>(need);
+            const double length = std::sqrt(static_cast<double>(tile.squares[t]));
+            // A little lower does not matter: whatever passes is asked again.
+            tile.need[t] = static_cast<int32_t>(std::clamp(task.slope * length - 1, -2e9, 2e9));
         }
     }
 
@@ -56,7 +40,7 @@ struct Search {
             const int32_t both = tile.pairs[i / 2 * tile.count + at];
             product += own[i] * static_cast<double>(i % 2 == 0 ? low(both) : high(both));
         }
-        return product >= need[block] * std::sqrt(static_cast<double>(square(tile, at)));
+        return product >= need[block] * std::sqrt(static_cast<double>(tile.squares[at]));
     }
 
     // The first direction of the tile that is in the block's cap, or the number of directions.
@@ -81,6 +65,7 @@ struct Search {
         }
         SphereTile tile;
         tile.width = width();
+        tile.odd = task.size % 2 != 0;
         tile.count =
             std::min({kSphereTile, std::bit_floor(kSpherePairs / tile.width), size_t{task.limit}});
         for (uint64_t start = 0; start < task.limit && count > 0; start += tile.count) {

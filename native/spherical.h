@@ -17,8 +17,10 @@ constexpr size_t kSpherePairs = 1 << 13; // pairs of coordinates in a tile, at m
 struct SphereTile {
     size_t count; // directions, a multiple of 8
     size_t width; // pairs of a direction
+    bool odd;     // the last pair has one coordinate, and a 0
     alignas(32) int32_t pairs[kSpherePairs];
-    alignas(32) int32_t need[kSphereTile]; // inner products must be above
+    alignas(32) int32_t squares[kSphereTile]; // of the directions' lengths
+    alignas(32) int32_t need[kSphereTile];    // inner products must be above
 };
 
 constexpr uint64_t kSphereSigns = uint64_t{1} << 63; // the word from which on a stream gives signs

@@ -316,11 +316,15 @@ class Reader {
             return FEWBITS_RICE_SHORT; // the survey has found it already
         }
         const bool escaped = live && index == how_.limit;
-        bool agree = true;
+        uint16_t some = 0;
+        bool all = true;
         for (const uint16_t code : codes) {
-            agree &= (code != 0) == escaped;
+            some |= code;
         }
-        if (!agree) {
+        for (size_t i = 0; escaped && i < codes.size(); ++i) {
+            all &= codes[i] != 0;
+        }
+        if (escaped ? !all : some != 0) {
             return FEWBITS_SPHERE_ESCAPES;
         }
         counts[1] += escaped;

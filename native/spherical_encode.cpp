@@ -38,8 +38,13 @@ struct Blocks {
     // Reads values, counts what is not finite or too large, and divides each block so that its
     // largest magnitude is below 1 and at least 1/2.
     void load(const uint8_t *from, fewbits_tally &tally) {
-        fewbits_tally ignored{};
-        cast_any(how.dtype, from, FEWBITS_FLOAT64, values, count * size(), ignored);
+        if (how.dtype == FEWBITS_FLOAT32) {
+            const auto given = input<float>(from, count * size());
+            std::copy(given.begin(), given.end(), values);
+        } else {
+            fewbits_tally ignored{};
+            cast_any(how.dtype, from, FEWBITS_FLOAT64, values, count * size(), ignored);
+        }
         for (size_t block = 0; block < count; ++block) {
             double *const own = values + block * size();
             double largest = 0;
@@ -110,8 +115,10 @@ struct Blocks {
             int16_t *const to = rounded + block * padded;
             to[padded - 1] = 0;
             for (size_t i = 0; i < size(); ++i) {
-                own[i] = signs.at(first + block * size() + i) ? -own[i] : own[i];
-                to[i] = static_cast<int16_t>(std::nearbyint(own[i] * factor));
+                const uint64_t flip = uint64_t{signs.at(first + block * size() + i)} << 63;
+                own[i] = std::bit_cast<double>(std::bit_cast<uint64_t>(own[i]) ^ flip);
+                // In the sum the last bit counts ones: the nearest integer.
+                to[i] = static_cast<int16_t>((own[i] * factor + 0x1.8p52) - 0x1.8p52);
             }
         }
     }
@@ -209,29 +216,29 @@ int fewbits_spherical_encode(const int16_t *table, const fewbits_spherical *how,
 
 int fewbits_rice_append(const int32_t *numbers, size_t count, int parameter, uint8_t *out,
                         size_t size, uint64_t at[2]) {
-    const auto set = [&](uint64_t bit) {
-        out[bit / 8] = static_cast<uint8_t>(out[bit / 8] | 1u << (bit % 8));
-    };
     if (parameter < 0 || parameter > 22) {
         return FEWBITS_BAD_ARGUMENT;
     }
+    const auto width = static_cast<uint64_t>(parameter);
+    // At most 56 bits, byte by byte: the last ones may be at the end of the section.
+    const auto put = [&](uint64_t bit, uint64_t bits) {
+        bits <<= bit % 8;
+        for (uint64_t byte = bit / 8; bits != 0; ++byte, bits >>= 8) {
+            out[byte] = static_cast<uint8_t>(out[byte] | (bits & 0xFF));
+        }
+    };
     for (size_t i = 0; i < count; ++i) {
         if (numbers[i] < 0) {
             continue;
         }
-        const auto number = static_cast<uint32_t>(numbers[i]);
+        const auto number = static_cast<uint64_t>(numbers[i]);
         const uint64_t quotient = number >> parameter;
-        const auto width = static_cast<uint64_t>(parameter);
         if (at[0] + width > 8 * uint64_t{size} || at[1] + quotient + 1 > 8 * uint64_t{size}) {
             return FEWBITS_BAD_SIZE;
         }
-        for (uint64_t bit = 0; bit < width; ++bit) {
-            if ((number >> bit & 1) != 0) {
-                set(at[0] + bit);
-            }
-        }
-        for (uint64_t bit = 0; bit < quotient; ++bit) {
-            set(at[1] + bit);
+        put(at[0], number & ((uint64_t{1} << parameter) - 1));
+        for (uint64_t done = 0; done < quotient; done += 32) {
+            put(at[1] + done, (uint64_t{1} << std::min<uint64_t>(32, quotient - done)) - 1);
         }
         at[0] += width;
         at[1] += quotient + 1;

@@ -72,6 +72,7 @@ void fill(const int16_t *table, const Stream &stream, SphereTile &tile) {
     const Vector multiply1 = all(kMultiply1), multiply2 = all(kMultiply2);
     const Vector lanes = _mm256_mullo_epi32(all(width), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
     for (size_t t = 0; t < tile.count; t += 8) {
+        Vector squares = _mm256_setzero_si256();
         const auto first = static_cast<uint32_t>(stream.first) + static_cast<uint32_t>(t) * width;
         for (uint32_t j = 0; j < width; ++j) {
             const Vector index = _mm256_add_epi32(all(first + j), lanes);
@@ -88,7 +89,14 @@ void fill(const int16_t *table, const Stream &stream, SphereTile &tile) {
                 const auto high = static_cast<uint16_t>(table[words[lane] >> 16]);
                 pairs[lane] = static_cast<int32_t>(uint32_t{low} | uint32_t{high} << 16);
             }
+            Vector own = load(pairs);
+            if (tile.odd && j + 1 == width) {
+                own = _mm256_and_si256(own, all(0xFFFF));
+                store(pairs, own);
+            }
+            squares = _mm256_add_epi32(squares, _mm256_madd_epi16(own, own));
         }
+        store(tile.squares + t, squares);
     }
 }
 
