@@ -2,6 +2,7 @@
 // the stream are all different, because every step from an index to its word can be undone.
 #pragma once
 
+#include "fewbits_stages.h"
 #include "kernels.h"
 #include "random.h"
 

@@ -2,6 +2,7 @@
 // specification.
 #pragma once
 
+#include "fewbits_stages.h"
 #include "rows.h"
 
 namespace fewbits {

@@ -1,6 +1,7 @@
 // What the kernels of the spherical operator share.
 #pragma once
 
+#include "fewbits_stages.h"
 #include "kernels.h"
 #include "random.h"
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "fewbits_stages.h"
 #include "harness.h"
 
 using namespace fuzz;

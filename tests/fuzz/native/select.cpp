@@ -2,6 +2,7 @@
 #include <numeric>
 #include <vector>
 
+#include "fewbits_stages.h"
 #include "harness.h"
 
 using namespace fuzz;
