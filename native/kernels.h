@@ -116,7 +116,8 @@ struct SignTerms;                  // sign.h
 template <class F> struct StepRun; // steps.h
 struct StepSums;
 struct SphereTile; // spherical.h
-struct DrawRange;  // draws.h
+struct SphereDirection;
+struct DrawRange; // draws.h
 struct DrawCounts;
 
 // ---- groups of kernels: function pointers and nothing else, null where a table has none ----
@@ -303,6 +304,8 @@ struct SphereKernels {
     void (*fill)(const int16_t *table, const Stream &stream, SphereTile &tile);
     // The first direction from `from` on whose inner product with a block is above its threshold.
     size_t (*next)(const SphereTile &tile, const int32_t *block, size_t from);
+    // A direction's coordinates with signs, scaled to a length.
+    void (*place)(const SphereDirection &direction, double *y);
 };
 
 // ---- tables ----

@@ -38,6 +38,16 @@ void search_group(const int16_t *table, const fewbits_sphere &task, const Sphere
 bool is_sphere(const fewbits_sphere &task);
 bool is_spherical(const fewbits_spherical &how);
 
+// A direction of one block, for its decoder.
+struct SphereDirection {
+    const int16_t *table;
+    Stream stream; // from its first word on
+    size_t size;
+    const uint32_t *flips; // a bit for each coordinate, the lowest first: whether it is negated
+    double length;
+    double by; // a power of two, applied last
+};
+
 namespace { // internal linkage: see random.h
 
 [[maybe_unused]] uint32_t word_at(const uint32_t key[4], uint64_t index) {

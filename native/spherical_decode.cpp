@@ -141,16 +141,20 @@ class Directions {
         const int exponent = static_cast<int>(level >> bits) + how_.least_exponent;
         const double factor =
             1 + static_cast<double>(level & ((1u << bits) - 1)) * power_of_two(-bits);
+        const bool narrow = how_.dtype != FEWBITS_FLOAT64;
+        const double by = narrow ? power_of_two(exponent) : 1.0;
         if (index == how_.limit) {
             const double last = how_.steps;
             const double step = factor * (1 + power_of_two(-bits));
             for (size_t i = 0; i < size; ++i) {
-                y[i] = (2 * (codes[i] - 1.0) - last) / last * step;
+                y[i] = (2 * (codes[i] - 1.0) - last) / last * step * by;
             }
         } else {
-            direction(index, group, first, size, factor, y);
+            direction(index, group, first, size, factor, by, y);
         }
-        scale(exponent, size, y);
+        if (!narrow) {
+            scale(exponent, size, y);
+        }
     }
 
   private:
@@ -159,44 +163,27 @@ class Directions {
     SphereSigns signs_;
 
     void direction(uint32_t index, uint64_t group, uint64_t first, size_t size, double factor,
-                   double *y) {
-        int32_t own[kSphereLargest + 1];
-        const size_t width = (size + 1) / 2;
-        const Segment segment(how_.key, static_cast<uint32_t>(group));
-        const auto start = static_cast<uint32_t>(uint64_t{index} * width);
-        for (size_t j = 0; j < width; ++j) {
-            const uint32_t word = segment.word(start + static_cast<uint32_t>(j));
-            own[2 * j] = table_[word & 0xFFFF];
-            own[2 * j + 1] = table_[word >> 16];
-        }
-        int64_t square = 0;
-        for (size_t i = 0; i < size; ++i) {
-            square += own[i] * own[i];
-        }
-        const double rho = size == how_.block ? how_.rho : how_.last_rho;
-        const double scaled = factor * rho / std::sqrt(static_cast<double>(square));
-        for (size_t start = 0, part = 0; start < size; start += part) {
+                   double by, double *y) {
+        uint32_t flips[kSphereLargest / 32 + 1];
+        for (size_t start = 0; start < size; start += 32) {
             const uint64_t element = first + start;
-            const uint32_t flips = signs_.from(element);
-            part = std::min<size_t>(32 - element % 32, size - start);
-            for (size_t i = 0; i < part; ++i) {
-                const int32_t flip = -static_cast<int32_t>(flips >> i & 1);
-                const int32_t value = own[start + i];
-                y[start + i] = static_cast<double>((value ^ flip) - flip) * scaled;
+            const auto offset = static_cast<unsigned>(element % 32);
+            flips[start / 32] = signs_.from(element);
+            if (offset != 0 && size - start > 32 - offset) {
+                flips[start / 32] |= signs_.from(element + 32 - offset) << (32 - offset);
             }
         }
+        const uint64_t width = (size + 1) / 2;
+        const Stream stream{{how_.key[0], how_.key[1], how_.key[2], how_.key[3]},
+                            group << 32 | (index * width & UINT32_MAX)};
+        const double rho = size == how_.block ? how_.rho : how_.last_rho;
+        kernels().spherical.place({table_, stream, size, flips, factor * rho, by}, y);
     }
 
-    // Times a power of two. Products of 16- and 32-bit formats are far from the ends of float64.
-    void scale(int exponent, size_t size, double *y) const {
-        constexpr double most = 0x1.fffffffffffffp1023;
-        if (how_.dtype != FEWBITS_FLOAT64) {
-            const double by = power_of_two(exponent);
-            for (size_t i = 0; i < size; ++i) {
-                y[i] *= by;
-            }
-            return;
-        }
+    // Times a power of two, which may be beyond float64's range. Products of the other formats are
+    // far from its ends.
+    static void scale(int exponent, size_t size, double *y) {
+        constexpr double most = std::numeric_limits<double>::max();
         for (size_t i = 0; i < size; ++i) {
             y[i] = std::clamp(std::ldexp(y[i], exponent), -most, most);
         }
@@ -343,21 +330,17 @@ class Reader {
 
     // What is beyond the largest number becomes it.
     void write(const double *y, size_t size, uint8_t *out) const {
-        fewbits_tally ignored{};
-        if (how_.dtype != FEWBITS_FLOAT32) {
-            cast_any(FEWBITS_FLOAT64, y, how_.dtype, out, size, ignored);
-            return;
+        uint32_t beyond = 0;
+        if (how_.dtype == FEWBITS_FLOAT32) {
+            const auto to = output<uint32_t>(out, size);
+            for (size_t i = 0; i < size; ++i) {
+                const auto rounded = std::bit_cast<uint32_t>(static_cast<float>(y[i]));
+                beyond |= (rounded & (Float32::sign - 1)) >= Float32::infinity;
+                to[i] = rounded;
+            }
         }
-        float values[kSphereLargest];
-        constexpr double most = std::numeric_limits<float>::max();
-        bool ordinary = true;
-        for (size_t i = 0; i < size; ++i) {
-            ordinary &= std::abs(y[i]) <= most;
-            values[i] = static_cast<float>(y[i]);
-        }
-        if (ordinary) {
-            std::memcpy(out, values, size * sizeof(float));
-        } else {
+        if (how_.dtype != FEWBITS_FLOAT32 || beyond != 0) {
+            fewbits_tally ignored{};
             cast_any(FEWBITS_FLOAT64, y, how_.dtype, out, size, ignored);
         }
     }

@@ -2,6 +2,7 @@
 #if defined(__AVX2__)
 
 #include <bit>
+#include <cmath>
 
 #include "avx2/avx2.h"
 #include "spherical.h"
@@ -115,9 +116,56 @@ size_t next(const SphereTile &tile, const int32_t *block, size_t from) {
     }
 }
 
+// All ones in 16-bit lanes whose bit is set.
+Vector lanes_of(uint32_t bits) {
+    const Vector each = _mm256_setr_epi16(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096,
+                                          8192, 16384, INT16_MIN);
+    const Vector own = _mm256_and_si256(_mm256_set1_epi16(static_cast<int16_t>(bits)), each);
+    return _mm256_cmpeq_epi16(own, each);
+}
+
+void place(const SphereDirection &direction, double *y) {
+    if (direction.size % 16 != 0) {
+        portable_spherical.place(direction, y);
+        return;
+    }
+    alignas(32) int16_t own[kSphereLargest];
+    Words source(direction.stream, direction.stream.first);
+    Vector sums = _mm256_setzero_si256();
+    for (size_t at = 0; at < direction.size; at += 16) {
+        alignas(32) uint32_t words[8];
+        store(words, source.next());
+        for (size_t i = 0; i < 8; ++i) {
+            own[at + 2 * i] = direction.table[words[i] & 0xFFFF];
+            own[at + 2 * i + 1] = direction.table[words[i] >> 16];
+        }
+        const Vector pairs = load(own + at);
+        sums = _mm256_add_epi32(sums, _mm256_madd_epi16(pairs, pairs));
+    }
+    alignas(32) int32_t lanes[8];
+    store(lanes, sums);
+    int64_t square = 0;
+    for (const int32_t lane : lanes) {
+        square += lane;
+    }
+    const __m256d scaled =
+        _mm256_set1_pd(direction.length / std::sqrt(static_cast<double>(square)));
+    const __m256d by = _mm256_set1_pd(direction.by);
+    for (size_t at = 0; at < direction.size; at += 16) {
+        const Vector flips = lanes_of(direction.flips[at / 32] >> (at % 32));
+        alignas(32) int16_t turned[16];
+        store(turned, _mm256_sub_epi16(_mm256_xor_si256(load(own + at), flips), flips));
+        for (size_t i = 0; i < 16; i += 4) {
+            const __m128i four = _mm_loadl_epi64(reinterpret_cast<const __m128i *>(turned + i));
+            const __m256d wide = _mm256_cvtepi32_pd(_mm_cvtepi16_epi32(four));
+            _mm256_storeu_pd(y + at + i, _mm256_mul_pd(_mm256_mul_pd(wide, scaled), by));
+        }
+    }
+}
+
 } // namespace
 
-constinit const SphereKernels avx2_spherical = {fill, next};
+constinit const SphereKernels avx2_spherical = {fill, next, place};
 
 } // namespace fewbits
 

@@ -1,6 +1,8 @@
 // The search for directions, one at a time.
 #include "spherical.h"
 
+#include <cmath>
+
 #include "portable/portable.h"
 
 namespace fewbits {
@@ -36,8 +38,26 @@ size_t next(const SphereTile &tile, const int32_t *block, size_t from) {
     return tile.count;
 }
 
+void place(const SphereDirection &direction, double *y) {
+    const Segment segment(direction.stream.key,
+                          static_cast<uint32_t>(direction.stream.first >> 32));
+    const auto start = static_cast<uint32_t>(direction.stream.first);
+    int64_t square = 0;
+    for (size_t i = 0; i < direction.size; ++i) {
+        const uint32_t word = segment.word(start + static_cast<uint32_t>(i / 2));
+        const int32_t own = direction.table[i % 2 == 0 ? word & 0xFFFF : word >> 16];
+        const bool flip = (direction.flips[i / 32] >> (i % 32) & 1) != 0;
+        square += own * own;
+        y[i] = flip ? -own : own;
+    }
+    const double scaled = direction.length / std::sqrt(static_cast<double>(square));
+    for (size_t i = 0; i < direction.size; ++i) {
+        y[i] = y[i] * scaled * direction.by;
+    }
+}
+
 } // namespace
 
-constinit const SphereKernels portable_spherical = {fill, next};
+constinit const SphereKernels portable_spherical = {fill, next, place};
 
 } // namespace fewbits
