@@ -105,8 +105,6 @@ def block_starts(section: Bytes, blocks: int) -> list[int]:
     return starts
 
 
-
-
 def write_enumerated(scales: Bits, codes: Signed, block: int, format: Format, into: Bytes) -> int:
     """Blocks of a scale and signed codes as one bit string; returns the size."""
     stream = enumerative.Stream(scales.astype(np.uint64), codes)

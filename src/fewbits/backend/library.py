@@ -287,8 +287,6 @@ def select(values: AnyArray, dtype: int, k: int) -> tuple[npt.NDArray[np.uint32]
     return places, nonfinite.value
 
 
-
-
 def frame_parse(data: Bytes, max_elements: int) -> tuple[int, Frame, tuple[int, int]]:
     """Status, structure and error detail of a frame; sections are not read."""
     frame, detail = Frame(), (c_uint64 * 2)()

@@ -5,14 +5,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fewbits.backend import coders, library
+from fewbits.backend import coders
 from fewbits.backend.kernel import RANGED, Kernel, Kind
 from fewbits.backend.kinds import draws, largest, plain, python, rotated
 from fewbits.backend.library import Bytes
 from fewbits.reference import casts
 from fewbits.reference.blocks import pieces
 from fewbits.reference.formats import Bits, Format
-from fewbits.reference.selection import Places
 from fewbits.reference.tally import Tally
 from fewbits.rng import Rng
 
