@@ -22,7 +22,7 @@ demo: $(STAMP)  ## the main job on its embedded default: train, once for each op
 	$(BIN)/fewbits train
 
 test: $(STAMP)  ## every test that fits into ten minutes on two cores
-	$(BIN)/pytest -q -n 2
+	$(BIN)/pytest -q -n 2 --dist worksteal
 
 check: $(STAMP)  ## everything that needs no running
 	$(BIN)/ruff format --check .

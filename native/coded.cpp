@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "coded_blocks.h"
 #include "fewbits.h"
@@ -30,6 +31,18 @@ uint64_t CodedShape::largest() const {
     const uint64_t before = blocks() - 1;
     return before * (kLengthSize + block_size(kCodedBlock)) + kLengthSize +
            block_size(block_count(before));
+}
+
+bool is_revised(ConstBytes section) {
+    for (size_t at = 0; at < section.size() && section.size() - at > kLengthSize;) {
+        if (section[at + kLengthSize] >= kRans) {
+            return true;
+        }
+        uint32_t length = 0;
+        std::memcpy(&length, section.data() + at, kLengthSize);
+        at += kLengthSize + length;
+    }
+    return false;
 }
 
 namespace {

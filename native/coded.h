@@ -63,6 +63,9 @@ class CodedWriter {
     void finish(uint8_t *end);              // puts the block's length before it
 };
 
+// Whether a section has a block of a kind that only wire version 2 has; takes any bytes.
+bool is_revised(ConstBytes section);
+
 // Reads a section block by block; any bytes give codes below the bound or an error.
 class CodedReader {
   public:

@@ -338,6 +338,7 @@ typedef struct fewbits_recipe {
     uint64_t least[3];     /* the sections' smallest sizes */
     const uint8_t *header; /* of the largest frame; not trusted, but not judged either */
     uint64_t header_size;
+    uint64_t coded; /* bit i: section i has coded blocks, whose kinds may need a later version */
 } fewbits_recipe;
 
 /* A vector and its frame. Both stay the caller's. */
@@ -353,9 +354,10 @@ typedef struct fewbits_message {
 /* Write whole frames: sections, header, checksum. There must be room for the largest frame. Stop at
  * the first that fails; `failed` then holds its index. */
 FEWBITS_API int fewbits_frames_write(fewbits_message *messages, size_t count, size_t *failed);
-/* Read whole frames of finite vectors. A frame with another header, with impossible lengths, with a
- * wrong checksum, or one that decodes to values that are not finite is FEWBITS_OTHER_FRAME:
- * fewbits_frame_parse and fewbits_decode say more. */
+/* Read whole frames of finite vectors. A frame with another header, with a version that is not the
+ * oldest for its sections, with impossible lengths, with a wrong checksum, or one that decodes to
+ * values that are not finite is FEWBITS_OTHER_FRAME: fewbits_frame_parse and fewbits_decode say
+ * more. */
 FEWBITS_API int fewbits_frames_read(fewbits_message *messages, size_t count, size_t *failed);
 
 #ifdef __cplusplus

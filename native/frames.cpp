@@ -2,19 +2,23 @@
 // is for the caller and for frame.cpp to know; here its words are put in and compared.
 #include <algorithm>
 #include <cstring>
+#include <span>
 
+#include "coded.h"
 #include "fewbits.h"
 #include "kernels.h"
 
 namespace fewbits {
 namespace {
 
-constexpr size_t kFlags = 5; // the places of these counts in a header
+constexpr size_t kVersion = 4; // the places of these numbers in a header
+constexpr size_t kFlags = 5;
 constexpr size_t kDimensions = 7;
 constexpr size_t kSections = 9;
 constexpr size_t kFixed = 10;
 constexpr size_t kCrc = 4;
 constexpr size_t kMostSections = 3;
+constexpr uint8_t kRevised = 2; // the oldest version that has all kinds of coded blocks
 constexpr uint8_t kWidthMask = 0x03;
 constexpr uint8_t kNonfinite = 0x04;
 constexpr size_t kStages = 3 * FEWBITS_MAX_STAGES + 18 * FEWBITS_MAX_PARAMETERS; // bytes at most
@@ -32,7 +36,8 @@ uint64_t word_at(const uint8_t *from, size_t width) {
 class Template {
   public:
     explicit Template(const fewbits_recipe &recipe)
-        : header_(recipe.header), size_(recipe.header_size), width_(width_of(header_[kFlags])) {}
+        : header_(recipe.header), size_(recipe.header_size), coded_(recipe.coded),
+          width_(width_of(header_[kFlags])) {}
 
     static bool is_one(const fewbits_recipe &recipe) {
         if (recipe.header_size < kFixed || recipe.header[kDimensions] > FEWBITS_MAX_DIMENSIONS ||
@@ -64,10 +69,11 @@ class Template {
         return widest >> 32 ? 3 : widest >> 16 ? 2 : widest >> 8 ? 1 : 0;
     }
 
-    // The header of a frame whose sections have these lengths, in size(1 << log) bytes.
-    void write(const uint64_t *lengths, int log, bool nonfinite, uint8_t *out) const {
+    // The header of a frame with these sections, in size(1 << log) bytes.
+    void write(const fewbits_unit &unit, int log, bool nonfinite, uint8_t *out) const {
         const size_t width = size_t{1} << log;
         std::memcpy(out, header_, kFixed);
+        out[kVersion] = version(unit);
         out[kFlags] = static_cast<uint8_t>(log | (nonfinite ? kNonfinite : 0));
         out += kFixed;
         for (size_t i = 0; i < dimensions(); ++i, out += width) {
@@ -78,7 +84,7 @@ class Template {
         std::memcpy(out, header_ + kFixed + dimensions() * width_, stages);
         out += stages;
         for (size_t i = 0; i < sections(); ++i, out += width) {
-            std::memcpy(out, &lengths[i], width);
+            std::memcpy(out, &unit.sizes[i], width);
         }
     }
 
@@ -87,8 +93,20 @@ class Template {
     size_t words() const { return dimensions() + sections(); }
     uint64_t extent(size_t i) const { return word_at(header_ + kFixed + i * width_, width_); }
 
+    // The oldest version that has what the sections say.
+    uint8_t version(const fewbits_unit &unit) const {
+        uint8_t needed = header_[kVersion];
+        for (size_t i = 0; i < sections(); ++i) {
+            if ((coded_ >> i & 1) != 0 && is_revised({unit.sections[i], unit.sizes[i]})) {
+                needed = std::max(needed, kRevised);
+            }
+        }
+        return needed;
+    }
+
     const uint8_t *header_;
     size_t size_;
+    uint64_t coded_;
     size_t width_;
 };
 
@@ -134,7 +152,7 @@ int write(fewbits_message &message) {
     if (start > recipe.header_size) {
         return FEWBITS_BAD_ARGUMENT; // it is not the header of the largest frame
     }
-    header.write(unit.sizes, log, unit.tally.nonfinite != 0, message.frame);
+    header.write(unit, log, unit.tally.nonfinite != 0, message.frame);
     uint8_t *at = message.frame + start;
     // Coded sections are shorter than their room: what follows moves forward.
     for (size_t i = 0; i < header.sections(); ++i) {
@@ -151,14 +169,14 @@ int write(fewbits_message &message) {
     return FEWBITS_OK;
 }
 
-// Whether the frame has the recipe's header and the unit's lengths; sets the lengths.
-bool is_of(const fewbits_recipe &recipe, ConstBytes frame, fewbits_unit &unit, size_t &start) {
+// Whether the frame has the recipe's header and the unit's lengths; sets sections and lengths.
+bool is_of(const fewbits_recipe &recipe, std::span<uint8_t> frame, fewbits_unit &unit) {
     const Template header(recipe);
     if (frame.size() < kFixed + kCrc) {
         return false;
     }
     const size_t width = width_of(frame[kFlags]);
-    start = header.size(width);
+    const size_t start = header.size(width);
     if (frame.size() - kCrc < start) {
         return false;
     }
@@ -176,8 +194,9 @@ bool is_of(const fewbits_recipe &recipe, ConstBytes frame, fewbits_unit &unit, s
     if (room != 0 || size_t{1} << log != width) {
         return false;
     }
+    place(unit, header.sections(), frame.data() + start);
     uint8_t expected[kLongest];
-    header.write(unit.sizes, log, false, expected);
+    header.write(unit, log, false, expected);
     return std::memcmp(expected, frame.data(), start) == 0;
 }
 
@@ -185,17 +204,15 @@ int read(fewbits_message &message) {
     if (!Template::is_one(*message.recipe)) {
         return FEWBITS_BAD_ARGUMENT;
     }
-    const ConstBytes frame = {message.frame, message.size};
+    const std::span<uint8_t> frame = {message.frame, message.size};
     fewbits_unit unit = unit_of(message);
-    size_t start = 0;
-    if (!is_of(*message.recipe, frame, unit, start)) {
+    if (!is_of(*message.recipe, frame, unit)) {
         return FEWBITS_OTHER_FRAME;
     }
     const size_t sealed = frame.size() - kCrc;
     if (fewbits_crc32c(0, frame.data(), sealed) != word_at(frame.data() + sealed, kCrc)) {
         return FEWBITS_OTHER_FRAME;
     }
-    place(unit, message.recipe->header[kSections], message.frame + start);
     size_t failed = 0;
     const int status = fewbits_decode(&unit, 1, &failed);
     message.tally = unit.tally;

@@ -45,10 +45,6 @@ MEASURED |= {spec: (fewbits.operator(spec), FLOAT32) for spec in MORE}
 
 EXEMPT = {
     "coder-paper": "integers of thousands of bits, a block after the other, in Python",
-    "top-k": "places are listed",
-    "dithering.*(float64|float16|bfloat16)$": "NumPy",
-    "dithering:.*block=8": "scales of small blocks are listed",
-    "sparse-dithering.*block": "NumPy: blocks that do not fit into those of the coder",
 }
 """Rows that take more, each with its reason. A row that does not must leave this list."""
 

@@ -70,7 +70,7 @@ void fill(const int16_t *table, const Stream &stream, SphereTile &tile) {
 
 } // namespace
 
-constinit const SphereKernels neon_spherical = {fill, next};
+constinit const SphereKernels neon_spherical = {fill, next, nullptr};
 
 } // namespace fewbits
 

@@ -115,8 +115,14 @@ void hadamard64(std::span<double> values, double scale) {
 constinit const StageKernels neon_stages = {
     .count_keys = count_keys,
     .gather_keys = gather_keys,
+    .near_keys = nullptr,
+    .take_keys = nullptr,
     .hadamard32 = hadamard32,
     .hadamard64 = hadamard64,
+    .signed32 = nullptr,
+    .signed64 = nullptr,
+    .draws_near = nullptr,
+    .draws_mask = nullptr,
 };
 
 } // namespace fewbits

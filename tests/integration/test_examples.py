@@ -28,6 +28,7 @@ BY_HAND = (
     "decode",
     "dithering",
     "formats",
+    "places",
     "random",
     "sparse",
     "spherical",

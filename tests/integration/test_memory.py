@@ -57,9 +57,13 @@ def grown(spec: str, format: Format) -> float:
     return more / ((LARGE - SMALL) * format.itemsize)
 
 
-MET = ["natural:coder=rans", "natural-dithering", "standard-dithering:levels=32767", "sign:block=8",
-       "sparse-dithering", "spherical:block=2", "hadamard:block=2|identity"]  # fmt: skip
-"""Settings that take no more than the output, of operators that have others in the table."""
+MET = [
+    "natural:coder=rans", "natural-dithering:block=8,coder=rans", "standard-dithering:levels=32767",
+    "standard-dithering:scale=natural,block=8", "sign:block=8", "sparse-dithering",
+    "sparse-dithering:block=8", "sparse-dithering:block=1", "spherical:block=2",
+    "hadamard:block=2|identity",
+]  # fmt: skip
+"""Settings that take no more than the output, beside each operator's own defaults."""
 
 
 def unstated() -> list[str]:

@@ -16,9 +16,6 @@ VALUES = 9001
 REFERENCE = ("/fewbits/reference/", "/fewbits/coding/")
 SLOW = {
     "coder-paper": "arithmetic on integers of thousands of bits is Python's own",
-    "top-k": "gathers and scatters",
-    "(natural|standard)-dithering.*(float64|float16|bfloat16)$": "only float32 has kernels",
-    "sparse-dithering": "values beyond the range are counted; other formats and odd blocks",
 }
 
 

@@ -43,7 +43,13 @@ def test_json_has_every_coder_on_every_input_and_sizes_are_possible(tmp_path: Pa
     report = json.loads(done.stdout)
     assert {"machine", "inputs", "coders", "operators"} == report.keys()
     inputs = {own["name"]: own for own in report["inputs"]}
-    assert [own["elements"] for own in report["inputs"]] == [20_000, coding.CODER_SMALL]
+    assert [own["elements"] for own in report["inputs"]] == [
+        *(20_000, coding.CODER_SMALL),
+        *(20_000 for _ in coding.CODER_ZEROS),
+    ]
+    for percent in coding.CODER_ZEROS:
+        own = inputs[coding.sparse(20_000, percent).name]
+        assert own["zeros"] == pytest.approx(percent / 100, abs=0.01)
     expected = [(name, coder.name) for name in inputs for coder in coders.CODERS]
     assert [(row["input"], row["coder"]) for row in report["coders"]] == expected
     for row in report["coders"]:
@@ -54,7 +60,7 @@ def test_json_has_every_coder_on_every_input_and_sizes_are_possible(tmp_path: Pa
         assert row["status"] == coding.MEASURED
         assert row["round_trip"] is True
         assert all(row[figure] > 0 for figure in FIGURES)
-        # A Gaussian vector has no order that a coder could use: nobody beats the entropy.
+        # The vectors have no order that a coder could use: nobody beats the entropy.
         assert row["bits_per_symbol"] >= own["entropy"] * 0.99
         assert row["bits_per_symbol"] == 8 * row["bytes"] / own["elements"]
         assert row["over_entropy"] == pytest.approx(row["bits_per_symbol"] / own["entropy"])

@@ -193,7 +193,7 @@ def test_structures_have_the_size_that_c_gives_them() -> None:
     assert ctypes.sizeof(_native.ParameterRecord) == 19
     frame = 8 + 2 * 8 + 8 * 32 + 8 + 8 * 16 + 8 * 16 + 4 + 19 * 32
     assert ctypes.sizeof(_native.Frame) == (frame + 7) // 8 * 8
-    assert frames._TAIL.size == 3 * 8 + 2 * 8  # of a recipe, behind its row
+    assert frames._TAIL.size == 3 * 8 + 2 * 8 + 8  # of a recipe, behind its row
     assert frames._MESSAGE.size == 8 + 8 + 16 + 8 + 8 + 16
 
 

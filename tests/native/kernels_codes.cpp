@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "compared.h"
+#include "draws.h"
 #include "rans.h"
 
 namespace compared {
@@ -236,6 +237,76 @@ void gather_keys(Case &own) {
     own.put(places, 4 * found);
 }
 
+// Some keys in a band, and how many are above it. Room behind the last one means nothing.
+void near_keys(Case &own) {
+    const auto values = own.numbers<Float32>(own.count);
+    const uint32_t mask = own.random.chance(4) ? UINT32_MAX : ~Float32::sign;
+    const auto any = [&] {
+        return own.count == 0 ? 5u : values[own.random.below(own.count)] & mask;
+    };
+    const uint32_t one = any();
+    const uint32_t other = own.random.chance(3) ? one : any();
+    auto *const near = aligned<uint32_t>(own.memory(4 * (own.count + kSlack)));
+    uint64_t above = 7;
+    const size_t found = own.kernels.stages.near_keys(
+        values, mask, {std::min(one, other), std::max(one, other)}, near, above);
+    own.put(found);
+    own.put(near, 4 * found);
+    own.put(above);
+}
+
+void take_keys(Case &own) {
+    const auto values = own.numbers<Float32>(own.count);
+    const uint32_t mask = own.random.chance(4) ? UINT32_MAX : ~Float32::sign;
+    const uint32_t threshold = own.count == 0 ? 5 : values[own.random.below(own.count)] & mask;
+    uint64_t ties = own.random.chance(3) ? 1000000 : own.random.below(4);
+    auto *const places = aligned<uint32_t>(own.memory(4 * (own.count + kSlack)));
+    auto *const taken = aligned<uint32_t>(own.memory(4 * (own.count + kSlack)));
+    const size_t found = own.kernels.stages.take_keys(values, mask, threshold, ties, places, taken);
+    own.put(found);
+    own.put(places, 4 * found);
+    own.put(taken, 4 * found);
+    own.put(ties);
+}
+
+template <class F, class Bits, Bits (*StageKernels::*kernel)(In<Bits>, const Stream *, Out<Bits>)>
+void copy_signed(Case &own) {
+    const auto values = own.numbers<F>(own.count);
+    const auto out = output<Bits>(own.odd_memory(own.count * sizeof(Bits)), own.count);
+    const Stream stream = own.stream();
+    own.put((own.kernels.stages.*kernel)(values, own.random.chance(3) ? nullptr : &stream, out));
+    own.put_memory(out.data());
+}
+
+// Words of one segment.
+Stream one_segment(Case &own) {
+    Stream stream = own.stream();
+    stream.first = own.random.below(uint64_t{1} << 20) << own.random.below(12);
+    return stream;
+}
+
+void draws_near(Case &own) {
+    const Stream stream = one_segment(own);
+    const auto low = static_cast<uint32_t>(own.random.bits());
+    const auto wide = static_cast<uint32_t>(own.random.bits() >> (32 + own.random.below(30)));
+    const uint32_t high = UINT32_MAX - low < wide ? UINT32_MAX : low + wide;
+    const size_t room = own.random.chance(2) ? own.count : own.random.below(own.count + 1);
+    auto *const near = aligned<uint32_t>(own.memory(4 * room));
+    const DrawCounts found =
+        own.kernels.stages.draws_near(stream, own.count, {low, high}, {near, room});
+    own.put(found);
+    own.put(near, 4 * std::min<uint64_t>(found.within, room));
+}
+
+void draws_mask(Case &own) {
+    const size_t words = own.count / kMaskBits;
+    auto *const masks = aligned<uint32_t>(own.memory(4 * words));
+    const auto low = static_cast<uint32_t>(own.random.bits());
+    own.kernels.stages.draws_mask(one_segment(own), low, {masks, words});
+    own.put(words);
+    own.put_memory(masks);
+}
+
 template <class F, class T, void (*StageKernels::*kernel)(std::span<T>, T)>
 void hadamard(Case &own) {
     const size_t size = std::bit_ceil(std::max<size_t>(own.count, 1));
@@ -400,6 +471,12 @@ std::vector<Check> code_checks() {
         CHECK(coder.spread_bytes, move_bytes<false>),
         CHECK(stages.count_keys, count_keys),
         CHECK(stages.gather_keys, gather_keys),
+        CHECK(stages.near_keys, near_keys),
+        CHECK(stages.take_keys, take_keys),
+        CHECK(stages.signed32, (copy_signed<Float32, uint32_t, &StageKernels::signed32>)),
+        CHECK(stages.signed64, (copy_signed<Float64, uint64_t, &StageKernels::signed64>)),
+        CHECK(stages.draws_near, draws_near),
+        CHECK(stages.draws_mask, draws_mask),
         CHECK(stages.hadamard32, (hadamard<Float32, float, &StageKernels::hadamard32>)),
         CHECK(stages.hadamard64, (hadamard<Float64, double, &StageKernels::hadamard64>)),
         CHECK(switching.encode, switch_encode),

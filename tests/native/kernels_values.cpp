@@ -401,6 +401,22 @@ void sphere_next(Case &own) {
     }
 }
 
+void sphere_place(Case &own) {
+    static int16_t table[kSphereWays];
+    for (auto &entry : table) {
+        entry = static_cast<int16_t>(own.random.below(2048) - 1024);
+    }
+    const size_t size = 1 + own.count % 512;
+    auto *const flips = aligned<uint32_t>(own.memory(4 * ((size + 31) / 32)));
+    for (size_t i = 0; i < (size + 31) / 32; ++i) {
+        flips[i] = static_cast<uint32_t>(own.random.bits());
+    }
+    auto *const y = aligned<double>(own.memory(8 * size));
+    const double by = own.random.chance(2) ? 1.0 : 0x1p-900;
+    own.kernels.spherical.place({table, own.stream(), size, flips, 0.75, by}, y);
+    own.put_memory(y);
+}
+
 } // namespace
 
 #define NATURAL(F, group)                                                                          \
@@ -458,6 +474,7 @@ std::vector<Check> value_checks() {
         CHECK(steps_float64.shifted_sums, (sums<Float64, true>)),
         CHECK(spherical.fill, sphere_fill),
         CHECK(spherical.next, sphere_next),
+        CHECK(spherical.place, sphere_place),
     };
 }
 

@@ -23,7 +23,10 @@ SPECS = (
     "top-k|rand-k|identity",
 )
 ONE_CALL = {"natural", "natural:coder=rans", "float16", "bfloat16", "identity", "sign",
-            "natural-dithering", "standard-dithering", "top-k|natural"}  # fmt: skip
+            "natural-dithering", "standard-dithering", "top-k|natural",
+            "natural-dithering:coder=rans", "standard-dithering:coder=rans", "sparse-dithering",
+            "sparse-dithering:rounding=stochastic",
+            "sparse-dithering:rounding=subtractive"}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -107,6 +110,31 @@ def test_damage_is_told_in_the_same_words_where_the_kind_is_known(spec: str) -> 
         assert outcome(lambda bad=bad: fewbits.decompress(bad, max_elements=1000)) == cold
         held = bytearray(bad)
         assert outcome(lambda held=held: fewbits.decompress(held, max_elements=1000)) == cold
+
+
+@pytest.mark.parametrize("spec", ["natural:coder=rans", "standard-dithering:coder=rans"])
+@pytest.mark.parametrize("start", [0, 65_536])
+def test_the_version_is_judged_where_both_are_known(spec: str, start: int) -> None:
+    """A frame has the oldest version that its blocks allow, whichever block needs a later one."""
+    x = np.ones(start + 1000, np.float32)
+    mixed = x.copy()
+    mixed[start:] = values(FLOAT32, (1000,)) if start == 0 else np.repeat([1.0, 0.5, 0], 334)[:1000]
+    operator, frames = fewbits.operator(spec), []
+    for own in (x, mixed):
+        done = quick.compressed(own, operator, 5, None, 1)
+        assert done is not None
+        assert done.frame == codec.general_frame(own, operator, 5, None, 1).frame
+        frames.append(done.frame)
+        fewbits.decompress(done.frame, threads=1)
+    assert [frame[4] for frame in frames] == [1, 2]
+    words = ("wire version 2 where 1 suffices", "a coded block is of an unknown kind")
+    for frame, said in zip(frames, words, strict=True):
+        other = sealed(bytes([*frame[:4], 3 - frame[4], *frame[5:-4]]))
+        assert quick.known(other)
+        assert quick.decompressed(frame, 10**6, None, "numpy", 1) is not None
+        assert quick.decompressed(other, 10**6, None, "numpy", 1) is None
+        with pytest.raises(DecodeError, match=said):
+            fewbits.decompress(other, threads=1)
 
 
 def test_arguments_are_judged_where_the_kind_is_known() -> None:

@@ -3,14 +3,14 @@
 import struct
 from collections.abc import Sequence
 from ctypes import POINTER, addressof, byref, c_char, c_int, c_size_t, create_string_buffer
-from typing import Any
+from typing import Any, NamedTuple
 
 from fewbits.backend.kernel import Kernel, Kind
 from fewbits.backend.library import _SIZED, OK, _core, address
 from fewbits.backend.table import Table
 from fewbits.reference.formats import BY_CODE, Format
 
-_TAIL = struct.Struct("<3Q2Q")  # of a recipe: the smallest sizes, the header's address and size
+_TAIL = struct.Struct("<3Q2QQ")  # of a recipe: smallest sizes, header and its size, coded ones
 _MESSAGE = struct.Struct("<QQ16s2Q2Q")
 _RESULTS = struct.Struct("<Q2Q")  # its last fields: size and tally
 _AT_RESULTS = _MESSAGE.size - _RESULTS.size
@@ -25,38 +25,46 @@ _write, _read = _core.fewbits_frames_write, _core.fewbits_frames_read
 _pinned = c_char.from_buffer
 
 
+class SectionSizes(NamedTuple):
+    """The smallest and the largest size of a section, and whether it has coded blocks."""
+
+    least: int
+    most: int
+    coded: bool
+
+
 class FrameRecipe:
     """What frames of one operator, format and shape have in common, for the native core."""
 
-    __slots__ = ("_memory", "address", "reads", "staged")
+    __slots__ = ("_memory", "address", "fork", "reads")
 
-    def __init__(self, table: Table, least: Sequence[int], header: bytes, *, reads: bool) -> None:
+    def __init__(
+        self, table: Table, sizes: Sequence[SectionSizes], header: bytes, *, reads: bool
+    ) -> None:
         unit = table.rows.tobytes()
         start = len(unit) + _TAIL.size
         self._memory = create_string_buffer(start + len(header))
         self.address = addressof(self._memory)
-        least = (*least, *(0,) * (_SECTIONS - len(least)))
-        tail = _TAIL.pack(*least, self.address + start, len(header))
+        least = (*(own.least for own in sizes), *(0,) * (_SECTIONS - len(sizes)))
+        coded = sum(own.coded << number for number, own in enumerate(sizes))
+        tail = _TAIL.pack(*least, self.address + start, len(header), coded)
         self._memory.raw = unit + tail + header
         self.reads = reads  # whether the native core judges all that decoding must judge
-        self.staged = table.can_leave_remains(0)  # whether the row draws after a stage
+        self.fork = table.forks[0]  # the name of the row's stream below the frame's, if it has one
 
 
 def recipe(
-    kernel: Kernel, format: Format, count: int, sizes: Sequence[tuple[int, int]], header: bytes
+    kernel: Kernel, format: Format, count: int, sizes: Sequence[SectionSizes], header: bytes
 ) -> FrameRecipe | None:
-    """The recipe for rows of a kernel; None if they are not native.
-
-    `sizes` are the smallest and the largest size of every section.
-    """
+    """The recipe for rows of a kernel; None if they are not native."""
     if kernel.kind is Kind.PYTHON or len(sizes) > _SECTIONS:
         return None
     table = Table(1)
     table.describe(0, kernel, format, count, len(sizes))
     if not table.all_native:
         return None
-    table.rows["sizes"][0, : len(sizes)] = [most for _, most in sizes]
-    return FrameRecipe(table, [least for least, _ in sizes], header, reads=_reads(kernel, format))
+    table.rows["sizes"][0, : len(sizes)] = [own.most for own in sizes]
+    return FrameRecipe(table, sizes, header, reads=_reads(kernel, format))
 
 
 def _reads(kernel: Kernel, format: Format) -> bool:

@@ -30,9 +30,12 @@ def shares(count: int, threads: int) -> int:
     return max(1, min(threads, count // WORTHWHILE))
 
 
-def slices(count: int, threads: int, unit: int = THREAD_SLICE) -> list[slice]:
-    """[0, count) for at most `threads` threads, about equal and cut at multiples of a unit."""
-    parts = shares(count, threads)
+def slices(count: int, threads: int, unit: int = 0) -> list[slice]:
+    """[0, count) for at most `threads` threads, about equal and cut at multiples of a unit.
+
+    Without a unit, at multiples of `THREAD_SLICE`.
+    """
+    parts, unit = shares(count, threads), unit or THREAD_SLICE
     if parts == 1:
         return [slice(0, count)]
     cuts = [count * part // parts // unit * unit for part in range(parts)]

@@ -76,7 +76,8 @@ def encode_blocks(
     counts = (c_uint64 * 3)()
     rooms = address(into.radii), address(into.indices), address(into.escapes)
     arguments = byref(how), address(bits), blocks, *rooms, counts
-    _checked(_core.fewbits_spherical_encode(address(normal_table()), *arguments))
+    table = normal_table()  # held: threads that make the first one at once each have their own
+    _checked(_core.fewbits_spherical_encode(address(table), *arguments))
     return int(counts[0]), int(counts[1]), int(counts[2])
 
 
@@ -88,7 +89,8 @@ def decode_blocks(
     for number, section in enumerate(sections):
         given.data[number], given.sizes[number] = sized(section)
     arguments = byref(how), byref(given), out.size, begin, end, address(out), counts
-    _checked(_core.fewbits_spherical_decode(address(normal_table()), *arguments))
+    table = normal_table()  # held, as above
+    _checked(_core.fewbits_spherical_decode(address(table), *arguments))
     return int(counts[0]), int(counts[1])
 
 

@@ -77,7 +77,7 @@ class Table:
         self.escaped = np.zeros(rows, np.uint64)
         self.native, self.all_native = np.ones(rows, np.bool_), True
         self._kept = np.zeros(rows, np.bool_)
-        self._forks: list[bytes | None] = [None] * rows  # names of streams of native rows
+        self.forks: list[bytes | None] = [None] * rows  # names of streams of native rows
         wide = columns > _NARROW
         self._sections = np.zeros((rows, columns), np.uint64) if wide else self.rows["sections"]
         self._sizes = np.zeros((rows, columns), np.uint64) if wide else self.rows["sizes"]
@@ -102,9 +102,9 @@ class Table:
         if kernel.kind is Kind.GRID:
             row["factors"] = kernel.numbers.nu, kernel.numbers.shrink
             if kernel.numbers.rounding == SUBTRACTIVE and not kernel.before:
-                self._forks[number] = grid.FORK
+                self.forks[number] = grid.FORK
         elif kept:
-            self._forks[number] = _AFTER_STAGE
+            self.forks[number] = _AFTER_STAGE
         self.kernels[number], self.formats[number], self.parts[number] = kernel, format, sections
         self.native[number] = kept is not None
         self.all_native &= kept is not None
@@ -138,7 +138,7 @@ class Table:
         self._sections[to], self._sizes[to] = source._sections, source._sizes
         for own, number in enumerate(numbers):
             self.kernels[number], self.formats[number] = source.kernels[own], source.formats[own]
-            self.parts[number], self._forks[number] = source.parts[own], source._forks[own]
+            self.parts[number], self.forks[number] = source.parts[own], source.forks[own]
 
     @property
     def device(self) -> str:
@@ -159,7 +159,7 @@ class Table:
         """Name the random streams of rows."""
         if not keys:
             return
-        forks = self._forks[rows]
+        forks = self.forks[rows]
         if any(forks):
             keys = [
                 key if fork is None else Rng(key).child_key(fork)

@@ -9,17 +9,16 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from fewbits.backend import frames
-from fewbits.backend.frames import FrameRecipe
+from fewbits.backend.frames import FrameRecipe, SectionSizes
 from fewbits.backend.library import MAX_DIMENSIONS
 from fewbits.core.operator import Operator
 from fewbits.errors import EncodeError
 from fewbits.reference.formats import Format
-from fewbits.rng import Rng, token
+from fewbits.rng import Rng
 from fewbits.wire.frame import CHECKSUM_SIZE, VERSION, Header
-from fewbits.wire.sections import Section
+from fewbits.wire.sections import Coded, Section
 
 _KEPT = 1024  # plans that are kept
-_AFTER_STAGE = token(1)  # names the stream of an operator behind one stage
 
 
 class FramePlan(NamedTuple):
@@ -40,8 +39,8 @@ class FramePlan(NamedTuple):
 
     def key(self, stream: bytes) -> bytes:
         """The key of a row's own stream, below the frame's."""
-        own = self.recipe
-        return Rng(stream).child_key(_AFTER_STAGE) if own and own.staged else stream
+        fork = self.recipe.fork if self.recipe else None
+        return stream if fork is None else Rng(stream).child_key(fork)
 
 
 @lru_cache(_KEPT)
@@ -58,9 +57,8 @@ def plan_of(operator: Operator, format: Format, shape: tuple[int, ...]) -> Frame
     header = Header(format, shape, operator.stages, lengths, version=version)
     encoded = header.encode()
     own = None
-    # The version of a frame follows from what sections of another length hold.
-    if not _has_own_code(operator) and not any(section.varies for section in layout):
-        sizes = [(section.least, section.size) for section in layout]
+    if not _has_own_code(operator):
+        sizes = [SectionSizes(own.least, own.size, isinstance(own, Coded)) for own in layout]
         own = frames.recipe(operator.kernel(count, format), format, count, sizes, encoded)
     room = len(encoded) + sum(lengths) + CHECKSUM_SIZE
     return FramePlan(operator, layout, header, encoded, room, count, own)

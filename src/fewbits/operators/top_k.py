@@ -11,8 +11,8 @@ $$ E\|y - x\|^2 \le (1 - \kappa (1 - \omega))\,\|x\|^2 , $$
 because the kept part has at least a fraction $\kappa$ of $\|x\|^2$. It is tight if all magnitudes
 are equal and the operator's own bound is tight. Top-k is biased: use it with error feedback.
 
-Any $k$ places cost less than $\log_2 \binom{d}{k} + 0.56 \min(k, d - k) + 24$ bits: 8.6 bits for
-each value that is kept at $f = 0.01$, 5.1 at $f = 0.1$.
+Any $k$ places cost less than $\log_2 \binom{d}{k} + 0.56 \min(k, d - k) + 24$ bits. They cost
+8.5 bits for each value that is kept at $f = 0.01$, 5.1 at $f = 0.1$.
 
 Ends of the range. Magnitudes are compared as bits, so NaN come first, then infinities. A vector
 that is not finite never becomes finite. Values that are not kept decode to +0.

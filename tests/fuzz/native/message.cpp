@@ -10,6 +10,8 @@ namespace {
 
 constexpr size_t kCrc = 4;
 constexpr size_t kDimensions = 7; // where the header says how many there are
+constexpr size_t kKind = 3;       // where a coded section says how its one block is written
+constexpr uint8_t kRevised = 8;   // the first kind of version 2
 
 void append(std::vector<uint8_t> &out, uint64_t value, size_t width) {
     for (size_t i = 0; i < width; ++i) {
@@ -67,6 +69,7 @@ struct Case {
             unit.sizes[1] = recipe.least[1] = packed_size(unit.count, 1);
         } else {
             unit.option = FEWBITS_CODED;
+            recipe.coded = 1;
             const auto bound = static_cast<uint32_t>(format.top() + 1);
             unit.sizes[0] = fewbits_coded_size(unit.count, bound, 1);
         }
@@ -78,6 +81,11 @@ int run_one(int (*function)(fewbits_message *, size_t, size_t *), fewbits_messag
     const int status = function(&message, 1, &failed);
     REQUIRE(failed == (status == FEWBITS_OK ? SIZE_MAX : 0));
     return status;
+}
+
+// The only version that a frame with this section may have.
+uint8_t needed_version(const Case &c, ConstBytes section) {
+    return c.recipe.coded != 0 && section.size() > kKind && section[kKind] >= kRevised ? 2 : 1;
 }
 
 // What the functions for single steps make of a frame; its values are in `out` if it is accepted.
@@ -103,6 +111,7 @@ bool accepted(const Case &c, const Buffer &frame, const Buffer &out) {
         unit.sections[i] = frame.data() + parsed.offsets[i];
         unit.sizes[i] = parsed.lengths[i];
     }
+    same = same && parsed.version == needed_version(c, {unit.sections[0], unit.sizes[0]});
     unit.values = out.data();
     return same && run(fewbits_decode, unit) == FEWBITS_OK && unit.tally.nonfinite == 0;
 }

@@ -41,7 +41,8 @@ def add_options(parser: Parser) -> None:
         type=count,
         metavar="N",
         help=f"values of the Gaussian vector (default: {_ELEMENTS:.3g}, "
-        f"quick: {_QUICK_ELEMENTS:.3g}); one of {coding.CODER_SMALL:,} is measured beside it",
+        f"quick: {_QUICK_ELEMENTS:.3g}); one of {coding.CODER_SMALL:,} and "
+        "two with many zeros are measured beside it",
     )
     parser.add_argument(
         "--repeats", type=count, metavar="N", help="rounds (default: what fits some seconds)"
@@ -60,6 +61,7 @@ def run(options: argparse.Namespace) -> None:
         )  # minutes too late else
     elements = options.elements or (_QUICK_ELEMENTS if options.quick else _ELEMENTS)
     sources = [coding.gaussian(size) for size in dict.fromkeys((elements, coding.CODER_SMALL))]
+    sources += [coding.sparse(elements, percent) for percent in coding.CODER_ZEROS]
     if options.gradients is not None:
         sources += coding.recorded(options.gradients)
     plan = coding.CODER_QUICK if options.quick else coding.CODER_MANY

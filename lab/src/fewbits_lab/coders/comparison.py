@@ -29,6 +29,7 @@ from fewbits_lab.coders.candidates import CODER_BOUND, CODERS, Coder, CoderJob, 
 CODER_MANY = Plan(rounds=200, seconds=8)
 CODER_QUICK = Plan(rounds=5, seconds=1)
 CODER_SMALL = 10_000  # values of the vector that shows what tables and headers cost
+CODER_ZEROS = 95, 99  # percent of the values of sparse vectors
 COMPARED_BLOCK = 65_536
 CODER_PACKED, CODER_CODED = "natural", "natural:coder=rans"
 COMPRESS, DECOMPRESS = "compress", "decompress"
@@ -111,6 +112,18 @@ def gaussian(elements: int) -> VectorSource:
         return np.random.default_rng(0).standard_normal(elements, np.float32)
 
     return VectorSource(f"gaussian {elements:,}", make)
+
+
+def sparse(elements: int, percent: int) -> VectorSource:
+    """A standard normal vector in which so many percent of the values are 0, here and there."""
+
+    def make() -> Float32s:
+        rng = np.random.default_rng(0)
+        x = rng.standard_normal(elements, np.float32)
+        x[rng.random(elements) < percent / 100] = 0
+        return x
+
+    return VectorSource(f"sparse {elements:,} {percent}%", make)
 
 
 def recorded(folder: Path) -> list[VectorSource]:

@@ -1,7 +1,6 @@
 """docs/coding.md, from `fewbits-lab coders` and `fewbits bench`."""
 
 from fewbits_lab.prose import bullets, paragraph, span
-from fewbits_lab.results import results
 from fewbits_lab.studies.bench import text as bench_text
 from fewbits_lab.studies.coding.text import (
     CODING_OURS,
@@ -9,6 +8,8 @@ from fewbits_lab.studies.coding.text import (
     LARGE,
     ZSTD,
     coder,
+    many_zeros,
+    measured_together,
     smaller,
     vectors,
     versus,
@@ -20,7 +21,7 @@ from fewbits_lab.studies.links import text as links_text
 
 def in_short() -> str:
     """Size, speed, and where it loses."""
-    every = [own["name"] for own in results("coding")["inputs"]]
+    every = measured_together()
     dense = [LARGE, *vectors("gpt", "resnet")]
     over = {name: 100 * (coder(name, CODING_OURS)["over_block_entropy"] - 1) for name in every}
     wins = sum(coder(name, CODING_OURS)["bytes"] < coder(name, ZSTD)["bytes"] for name in every)
@@ -39,6 +40,7 @@ def in_short() -> str:
         f" decoding, one thread: {span(versus(dense, ZSTD, 'encode'), 1)} times and"
         f" {span(versus(dense, ZSTD, 'decode'), 1)} times zstd 1. Whole calls on 25 M values run at {compress:.2f}"
         f" (`compress`) and {decompress:.2f} (`decompress`) times memcpy of the vector.",
+        many_zeros(),
         where_it_loses(),
     )  # fmt: skip
 

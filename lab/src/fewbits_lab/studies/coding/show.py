@@ -17,7 +17,13 @@ def coders(document: RecordDocument) -> ShownTable:
     found = [own for own in document["coders"] if own["status"] == "measured"]
     kinds = {
         "recorded gradients": [own for own in found if "step" in own["input"]],
-        "a Gaussian vector of 4,000,000": [own for own in found if "4,000,000" in own["input"]],
+        "a Gaussian vector of 4,000,000": [
+            own for own in found if own["input"] == "gaussian 4,000,000"
+        ],
+        **{
+            name: [own for own in found if own["input"] == name]
+            for name in document.get("apart", {}).get("inputs", ())
+        },
     }
     rows = []
     for text, group in kinds.items():

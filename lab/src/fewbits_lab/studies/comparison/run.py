@@ -37,7 +37,9 @@ _SPECS: dict[str, KnownGain | None] = {
         "6.3", "known for log₂ 3 bits a value; entropy coding takes fewer"
     ),
     "sign": KnownGain("20.2"),
-    "top-k:fraction=0.01|identity": KnownGain("6.7"),
+    "top-k:fraction=0.01|identity": KnownGain(
+        "6.7", "known for log₂ of the number of sets of places; their code takes more"
+    ),
     "top-k:fraction=0.1|identity": KnownGain("3.9"),
     "top-k:fraction=0.01|natural": None,
     "top-k:fraction=0.1|natural": None,
