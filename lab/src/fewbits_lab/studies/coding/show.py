@@ -22,7 +22,8 @@ def coders(document: RecordDocument) -> ShownTable:
         ],
         **{
             name: [own for own in found if own["input"] == name]
-            for name in document.get("apart", {}).get("inputs", ())
+            for name in dict.fromkeys(own["input"] for own in found)
+            if name.startswith("sparse")
         },
     }
     rows = []

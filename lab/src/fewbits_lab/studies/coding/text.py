@@ -25,8 +25,14 @@ def vectors(*models: str) -> list[str]:
 
 def measured_together() -> list[str]:
     """The vectors of the first run; those with many zeros were measured apart from them."""
-    found = results("coding")
-    return [own["name"] for own in found["inputs"] if own["name"] not in found["apart"]["inputs"]]
+    names = [own["name"] for own in results("coding")["inputs"]]
+    return [name for name in names if not name.startswith("sparse")]
+
+
+def vectors_with_zeros() -> list[str]:
+    """The sparse ones."""
+    names = [own["name"] for own in results("coding")["inputs"]]
+    return [name for name in names if name.startswith("sparse")]
 
 
 def smaller(vector: str) -> float:
@@ -91,7 +97,7 @@ def where_it_loses() -> str:
 def many_zeros() -> str:
     """Size and speed on sparse vectors."""
     said = []
-    for name in results("coding")["apart"]["inputs"]:
+    for name in vectors_with_zeros():
         own, other = coder(name, CODING_OURS), coder(name, ZSTD)
         encode, decode = (versus([name], ZSTD, job)[0] for job in ("encode", "decode"))
         said.append(
