@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-DTYPES_COMMAND = "fewbits bench --all-dtypes --elements 3e5 --repeats 3 --json"
+DTYPES_COMMAND = "fewbits bench --all-dtypes --repeats 7 --json"
 
 
 def main() -> None:
