@@ -57,7 +57,8 @@ def compress_many(
     [(2,), (3, 1)]
     """
     codec.check_nonfinite(nonfinite)
-    chosen, workers, items = registry.operator(operator), codec.thread_count(threads), list(arrays)
+    chosen, workers = registry.operator(operator), codec.thread_count(threads)
+    items = _listed(arrays, "arrays", "compress")
     work = _Writing(items, chosen, _keys(seed, len(items)), out)
     work.run(workers)
     with _Items() as at:
@@ -91,13 +92,23 @@ def decompress_many(
     the contents of `out` are then undefined. `threads` share the items.
     """
     codec.check_target(to)
-    items, workers = list(messages), codec.thread_count(threads)
+    items, workers = _listed(messages, "frames", "decompress"), codec.thread_count(threads)
     targets = [None] * len(items) if out is None else list(out)
     if len(targets) != len(items):
         raise SpecError(f"out has {len(targets)} arrays for {len(items)} frames")
     work = _Reading(items, codec.element_limit(max_elements), targets, to)
     work.run(workers)
     return work.results
+
+
+def _listed(given: Any, what: str, single: str) -> list[Any]:
+    """The items; one array or one frame would be taken apart."""
+    if hasattr(given, "shape") or isinstance(given, bytes | bytearray | memoryview | str):
+        raise SpecError(
+            f"{single}_many takes a list of {what}, got one {type(given).__name__}: "
+            f"pass [x], or use {single}"
+        )
+    return list(given)
 
 
 class _Items:

@@ -152,3 +152,13 @@ def test_tensors_come_and_go() -> None:
         for own, x in zip(fewbits.decompress_many(frames, to="torch"), tensors, strict=True):
             assert torch.equal(own, x)
     assert fewbits.compress_many([], "natural") == fewbits.decompress_many([]) == []
+
+
+@pytest.mark.parametrize("single", [np.ones(3, np.float32), np.ones((2, 3), np.float32)])
+def test_one_array_is_not_taken_apart(single: np.ndarray) -> None:
+    with pytest.raises(SpecError, match=r"^compress_many takes a list of arrays, got one ndarray"):
+        fewbits.compress_many(single, "natural")
+    frame = fewbits.compress(single, "natural")
+    for given in (frame, bytearray(frame), memoryview(frame)):
+        with pytest.raises(SpecError, match=r"^decompress_many takes a list of frames, got one "):
+            fewbits.decompress_many(given)
