@@ -28,6 +28,7 @@ struct CodesIn {
     const uint8_t *bytes;  // the codes, unless the section is wide
     const uint16_t *words; // the codes, if it is; null if none is above 254: they are bytes then
     const uint8_t *signs;
+    Ahead ahead = {}; // where the values of the next block are, if there is one
 };
 struct CodesOut {
     size_t count;
@@ -40,6 +41,7 @@ struct CodesOut {
     // May be null. Set where all codes are equal; only the first of `bytes` is written then. Not
     // for wide sections.
     bool *equal = nullptr;
+    Ahead ahead = {}; // where the values of this block go
 };
 
 // Writes a section block by block. `out` has room for the largest size, or `capacity` is less.

@@ -76,7 +76,7 @@ struct GapsForm {
         uint8_t *const at = to + 3 + 4 * lanes;
         const Bytes room = {at, 2 * nonzero}; // a symbol puts out one word at most
         uint8_t *const words =
-            kernels().coder.encode({steps, nonzero}, table, {states, lanes}, room);
+            kernels().coder.encode({steps, nonzero}, table, {states, lanes}, room, {});
         const auto size = static_cast<size_t>(at + room.size() - words);
         std::memmove(at, words, size);
         std::memcpy(to + 3, states, 4 * lanes);

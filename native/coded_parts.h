@@ -119,7 +119,7 @@ class BitReader {
 
 // States and words to symbols.
 fewbits_status read_symbols(ConstBytes &data, const RansDecodeTable &table, size_t lanes,
-                            Bytes symbols) {
+                            Bytes symbols, Ahead ahead = {}) {
     if (data.size() < 4 * lanes) {
         return FEWBITS_CODED_SHORT;
     }
@@ -130,7 +130,7 @@ fewbits_status read_symbols(ConstBytes &data, const RansDecodeTable &table, size
                      [](uint32_t state) { return state >= kRansLow && state < kRansHigh; })) {
         return FEWBITS_CODED_STATE;
     }
-    const uint8_t *const end = kernels().coder.decode(data, table, {states, lanes}, symbols);
+    const uint8_t *const end = kernels().coder.decode(data, table, {states, lanes}, symbols, ahead);
     if (end == nullptr) {
         return FEWBITS_CODED_SHORT;
     }

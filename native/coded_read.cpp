@@ -67,11 +67,12 @@ fewbits_status read_constant(const CodedShape &shape, ConstBytes &data, const Co
 }
 
 // Turns a wide block's symbols into codes. The escaped ones are unpacked to the end of the codes,
-// where each still waits when its turn comes.
-fewbits_status read_escapes(const CodedShape &shape, ConstBytes &data, uint32_t base,
+// where each still waits when its turn comes. Most blocks have a table without the escape.
+fewbits_status read_escapes(const CodedShape &shape, ConstBytes &data, uint32_t base, bool some,
                             const CodesOut &codes) {
     const auto escapes = static_cast<size_t>(
-        std::count(codes.bytes, codes.bytes + codes.count, static_cast<uint8_t>(kEscape)));
+        some ? std::count(codes.bytes, codes.bytes + codes.count, static_cast<uint8_t>(kEscape))
+             : 0);
     if (codes.small != nullptr && base == 1 && escapes == 0) {
         *codes.small = true; // the symbols are the codes
         return FEWBITS_OK;
@@ -128,8 +129,12 @@ fewbits_status read_rans(const CodedShape &shape, ConstBytes &data, size_t lanes
         return status;
     }
     data = data.subspan(used);
-    status = read_symbols(data, table, lanes, {codes.bytes, codes.count});
-    return status == FEWBITS_OK && shape.wide() ? read_escapes(shape, data, base, codes) : status;
+    status = read_symbols(data, table, lanes, {codes.bytes, codes.count}, codes.ahead);
+    if (status != FEWBITS_OK || !shape.wide()) {
+        return status;
+    }
+    const bool some = table.slots[kRansTotal - 1] >> 24 == kEscape; // the last symbol's slot
+    return read_escapes(shape, data, base, some, codes);
 }
 
 // Which codes are not 0: their number, and a bit for each code.

@@ -105,7 +105,7 @@ uint8_t *write_rans(const CodedShape &shape, const CodesIn &codes, ConstBytes sy
     // downwards from there and then moved to their place.
     const Bytes room = {to + head_size + 4 * lanes, raw - 1 - fixed};
     uint8_t *const words =
-        kernels().coder.encode(symbols, plan.encode_table(), {states, lanes}, room);
+        kernels().coder.encode(symbols, plan.encode_table(), {states, lanes}, room, codes.ahead);
     if (words == nullptr) {
         return nullptr;
     }

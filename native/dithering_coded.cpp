@@ -125,11 +125,14 @@ int undither_with(ConstBytes section, const DitherBlocks<F> &blocks, size_t tota
     using Bits = typename F::Bits;
     CodedReader coder(coded_levels(blocks.shape, total), section);
     Reader codes(blocks.shape);
+    const size_t each = add ? sizeof(Wide<F>) : sizeof(Bits);
     int fault = FEWBITS_OK;
     int status = coder.open();
     for (size_t start = 0; start < total && status == FEWBITS_OK; start += kCodedBlock) {
         const size_t count = std::min(kCodedBlock, total - start);
-        status = coder.read(codes.room(count));
+        CodesOut room = codes.room(count);
+        room.ahead = {static_cast<const uint8_t *>(values) + start * each, each};
+        status = coder.read(room);
         if (status != FEWBITS_OK) {
             break;
         }

@@ -233,8 +233,10 @@ enum fewbits_kind {
     /* signs times the mean magnitude of their block; sections: a scale for each block, in the
      * values' format, and one coded section of signed codes below 3 (0, a sign, not finite).
      * sizes[1] is a capacity when encode is called, and the size when it returns, as in
-     * FEWBITS_NATURAL. Encoding a slice of a vector whose values share one scale, not of float64:
-     * the first section is empty, and the third takes a fewbits_sign_terms for every 65536 values.
+     * FEWBITS_NATURAL. Encoding a slice of a vector whose values share one scale: the
+     * first section is empty, and the third takes a fewbits_sign_terms for every 65536 values.
+     * Those of float64 have no sum: fewbits_norm_terms finds it once the largest magnitude is
+     * known.
      */
     FEWBITS_SIGN = 19
 };

@@ -20,12 +20,15 @@ template <class F> class GridDecoder {
 
     int run() {
         const size_t total = row_.unit.count;
+        const size_t each = add_ ? sizeof(Wide<F>) : sizeof(typename F::Bits);
         CodedReader reader({total, row_.bound, true}, {row_.unit.sections[1], row_.unit.sizes[1]});
         int status = reader.open();
         for (size_t start = 0; start < total && status == FEWBITS_OK; start += kCodedBlock) {
             bool small = row_.bound <= 256;
             const size_t count = std::min(kCodedBlock, total - start);
-            status = reader.read({count, codes_.bytes, codes_.words, codes_.signs, &small});
+            const auto *const own = static_cast<const uint8_t *>(row_.unit.values) + start * each;
+            status = reader.read(
+                {count, codes_.bytes, codes_.words, codes_.signs, &small, nullptr, {own, each}});
             if (status == FEWBITS_OK) {
                 each_run(start, total, row_.block,
                          [&](const StepPlace &at) { read_run(at, small); });

@@ -174,8 +174,8 @@ template <class F> class GridEncoder {
                 return FEWBITS_BAD_ARGUMENT;
             }
             each_run(start, total, row_.block, [&](const StepPlace &at) { settle(at, words); });
-            if (!writer.write(
-                    {count, codes_.bytes, words ? codes_.words : nullptr, codes_.signs})) {
+            if (!writer.write({count, codes_.bytes, words ? codes_.words : nullptr, codes_.signs,
+                               ahead_of(row_.values().subspan(start + count))})) {
                 return FEWBITS_BAD_SIZE;
             }
         }

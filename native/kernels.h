@@ -153,42 +153,56 @@ template <class F> struct NaturalKernels {
                                        Out<Total> totals, fewbits_tally &tally) = nullptr;
 };
 
-// A cast from a format to itself is a copy that counts what is not finite. Pairs that are not here
-// go through cast_any.
+// A cast from a format to itself is a copy that counts what is not finite.
 struct CastKernels {
     Cast<Float32, Float32> float32;
     Cast<Float64, Float64> float64;
     Cast<Float16, Float16> float16;
     Cast<Bfloat16, Bfloat16> bfloat16;
+    Cast<Float32, Float64> float32_to_float64;
     Cast<Float32, Float16> float32_to_float16;
     Cast<Float32, Bfloat16> float32_to_bfloat16;
+    Cast<Float64, Float32> float64_to_float32;
+    Cast<Float64, Float16> float64_to_float16;
+    Cast<Float64, Bfloat16> float64_to_bfloat16;
     Cast<Float16, Float32> float16_to_float32;
+    Cast<Float16, Float64> float16_to_float64;
+    Cast<Float16, Bfloat16> float16_to_bfloat16;
     Cast<Bfloat16, Float32> bfloat16_to_float32;
+    Cast<Bfloat16, Float64> bfloat16_to_float64;
+    Cast<Bfloat16, Float16> bfloat16_to_float16;
 
-    template <class F> Cast<F, F> copy() const {
-        if constexpr (std::is_same_v<F, Float32>) {
-            return float32;
-        } else if constexpr (std::is_same_v<F, Float64>) {
-            return float64;
-        } else if constexpr (std::is_same_v<F, Float16>) {
-            return float16;
-        } else {
-            return bfloat16;
-        }
+    template <class From, class To> Cast<From, To> between() const {
+        return of_format<From>(
+            of_format<To>(float32, float32_to_float64, float32_to_float16, float32_to_bfloat16),
+            of_format<To>(float64_to_float32, float64, float64_to_float16, float64_to_bfloat16),
+            of_format<To>(float16_to_float32, float16_to_float64, float16, float16_to_bfloat16),
+            of_format<To>(bfloat16_to_float32, bfloat16_to_float64, bfloat16_to_float16, bfloat16));
     }
 };
 
 constexpr size_t kSlack = 8;
+
+// Memory that the caller reads or writes next, `each` bytes for a symbol. The coder's loops wait
+// for their own results, and memory is idle meanwhile: they may fetch it.
+struct Ahead {
+    const void *at = nullptr;
+    size_t each = 0;
+};
+// Of values, one for each symbol; nothing where there are none.
+template <class T, size_t extent> Ahead ahead_of(std::span<T, extent> values) {
+    return {values.data(), values.empty() ? 0 : sizeof(T)};
+}
 
 // The loops of the entropy coder; rans.h has their meaning. There are as many states as lanes.
 struct CoderKernels {
     void (*count_symbols)(ConstBytes symbols, Histogram &counts); // adds to the counts
     // Words end at the end of `room`; the result is where they begin, null if it is too small.
     uint8_t *(*encode)(ConstBytes symbols, const RansEncodeTable &table, std::span<uint32_t> states,
-                       Bytes room);
+                       Bytes room, Ahead ahead);
     // `data` begins with the words; the result is where they end, null if there are not enough.
     const uint8_t *(*decode)(ConstBytes data, const RansDecodeTable &table,
-                             std::span<uint32_t> states, Bytes symbols);
+                             std::span<uint32_t> states, Bytes symbols, Ahead ahead);
     // Marks the symbols that are not 0, one bit each, and counts them.
     size_t (*nonzero)(ConstBytes symbols, Bytes mask);
     // Bits of a plane where the mask has ones, to and from a string without gaps.
@@ -360,7 +374,7 @@ using Kernels = Groups<GroupValue>;
 // The one in use; dispatch.cpp picks it once, at load.
 const Kernels &kernels();
 
-// Any of the sixteen casts, one element at a time, for the pairs that have no kernel of their own.
+// Any of the sixteen casts.
 void cast_any(int from, const void *input, int to, void *output, size_t count,
               fewbits_tally &tally);
 

@@ -39,26 +39,6 @@ template <class F> constexpr int dtype_of() {
 
 template <class F> struct Means {
     using Bits = typename F::Bits;
-    static constexpr bool scaled = sizeof(Bits) == 8;
-
-    // The sum of at most kCodedBlock magnitudes, divided by 2^shift. Only the last step rounds.
-    static double scaled_sum(In<uint64_t> values, int shift) {
-        const double up = shift < 0 ? std::ldexp(1.0, -shift / 2) : 1.0; // two steps reach further
-        const double rest =
-            shift < 0 ? std::ldexp(1.0, -shift - -shift / 2) : std::ldexp(1.0, -shift);
-        double lanes[kSignLanes] = {};
-        for (size_t i = 0; i < values.size(); ++i) {
-            const uint64_t magnitude = values[i] & (Float64::sign - 1);
-            const uint64_t finite = magnitude < Float64::infinity ? magnitude : 0;
-            lanes[i % kSignLanes] += std::bit_cast<double>(finite) * up * rest;
-        }
-        for (size_t half = kSignLanes / 2; half > 0; half /= 2) {
-            for (size_t i = 0; i < half; ++i) {
-                lanes[i] += lanes[i + half];
-            }
-        }
-        return lanes[0];
-    }
 
     // The mean of `values`, which have these terms, in their format.
     static Bits of(const SignTerms &terms, In<Bits> values) {
@@ -67,12 +47,13 @@ template <class F> struct Means {
         }
         double sum = terms.sum;
         int shift = 0;
-        if constexpr (scaled) {
+        if constexpr (std::is_same_v<F, Float64>) { // divided by 2^shift, so that none overflows
             std::frexp(std::bit_cast<double>(terms.largest), &shift);
             sum = 0;
             for (size_t start = 0; start < values.size(); start += kCodedBlock) {
-                sum += scaled_sum(
-                    values.subspan(start, std::min(kCodedBlock, values.size() - start)), shift);
+                const size_t count = std::min(kCodedBlock, values.size() - start);
+                sum += kernels().dithering<F>().scaled_terms(values.subspan(start, count),
+                                                             FEWBITS_NORM_1, shift);
             }
         }
         const double mean = std::min(std::ldexp(sum / static_cast<double>(terms.used), shift),
@@ -313,7 +294,7 @@ template <class F> int sign_rows(fewbits_unit &unit, Direction direction) {
         (encodes && unit.sizes[1] < shape.largest())) {
         return FEWBITS_BAD_SIZE;
     }
-    if (slice && (unit.block != 0 || Means<F>::scaled)) {
+    if (slice && unit.block != 0) {
         return FEWBITS_BAD_ARGUMENT;
     }
     if (encodes) {

@@ -69,8 +69,9 @@ int encode(const Slice<F> &slice, In<typename F::Bits> values, double *sums, Cod
             sums[2 * at.number] = own.products;
             sums[2 * at.number + 1] = own.squares;
         });
-        if (!writer.write({std::min(kCodedBlock, values.size() - block), codes.bytes,
-                           words ? codes.words : nullptr, codes.signs})) {
+        const size_t count = std::min(kCodedBlock, values.size() - block);
+        if (!writer.write({count, codes.bytes, words ? codes.words : nullptr, codes.signs,
+                           ahead_of(values.subspan(block + count))})) {
             return FEWBITS_BAD_SIZE;
         }
     }
@@ -86,7 +87,8 @@ int decode(const Slice<F> &slice, CodedReader &reader, uint8_t *some,
     for (size_t block = 0; block < values.size() && status == FEWBITS_OK; block += kCodedBlock) {
         bool small = !wide;
         const size_t count = std::min(kCodedBlock, values.size() - block);
-        status = reader.read({count, codes.bytes, codes.words, codes.signs, &small});
+        status = reader.read({count, codes.bytes, codes.words, codes.signs, &small, nullptr,
+                              ahead_of(values.subspan(block, count))});
         if (status != FEWBITS_OK) {
             break;
         }

@@ -19,30 +19,6 @@ size_t item_size(int dtype) {
 
 bool is_dtype(int dtype) { return dtype >= FEWBITS_FLOAT32 && dtype <= FEWBITS_BFLOAT16; }
 
-int cast(int from, const void *values, int to, void *result, size_t count, fewbits_tally &tally) {
-    const auto run = [&]<class From, class To>(void (*kernel)(In<From>, Out<To>, fewbits_tally &)) {
-        kernel(input<From>(values, count), output<To>(result, count), tally);
-        return FEWBITS_OK;
-    };
-    if (from == to) {
-        return with_format(from, [&]<class F>(F) -> int { return run(kernels().casts.copy<F>()); });
-    }
-    if (from == FEWBITS_FLOAT32 && to == FEWBITS_FLOAT16) {
-        return run(kernels().casts.float32_to_float16);
-    }
-    if (from == FEWBITS_FLOAT32 && to == FEWBITS_BFLOAT16) {
-        return run(kernels().casts.float32_to_bfloat16);
-    }
-    if (from == FEWBITS_FLOAT16 && to == FEWBITS_FLOAT32) {
-        return run(kernels().casts.float16_to_float32);
-    }
-    if (from == FEWBITS_BFLOAT16 && to == FEWBITS_FLOAT32) {
-        return run(kernels().casts.bfloat16_to_float32);
-    }
-    cast_any(from, values, to, result, count, tally);
-    return FEWBITS_OK;
-}
-
 // Whether the sections have the sizes of codes of these widths, in bits; there is no third section.
 bool fits(const fewbits_unit &unit, int first, int second) {
     return unit.count <= SIZE_MAX / 16 && unit.sizes[0] == packed_size(unit.count, first) &&
@@ -105,7 +81,8 @@ template <class F> void natural_coded_encode(fewbits_unit &unit, const CodedShap
     for (size_t start = 0; start < unit.count; start += kCodedBlock) {
         const size_t count = std::min(kCodedBlock, values.size() - start);
         planes.encode(values.subspan(start, count), stream.from(start), rounding, unit.tally);
-        writer.write({count, planes.bytes, planes.words, planes.signs});
+        const auto rest = values.subspan(start + count);
+        writer.write({count, planes.bytes, planes.words, planes.signs, ahead_of(rest)});
     }
     unit.sizes[0] = writer.size();
 }
@@ -119,9 +96,11 @@ int natural_coded_read(fewbits_unit &unit, const CodedShape &shape, Out<Value> v
     int status = reader.open();
     for (size_t start = 0; start < unit.count && status == FEWBITS_OK; start += kCodedBlock) {
         const size_t count = std::min<size_t>(kCodedBlock, unit.count - start);
-        status = reader.read({count, planes.bytes, planes.words, planes.signs});
+        const auto own = values.subspan(start, count);
+        status = reader.read(
+            {count, planes.bytes, planes.words, planes.signs, nullptr, nullptr, ahead_of(own)});
         if (status == FEWBITS_OK) {
-            status = planes.decode(values.subspan(start, count), kernel, unit.tally);
+            status = planes.decode(own, kernel, unit.tally);
         }
     }
     return status;
@@ -198,8 +177,9 @@ int accumulate_cast(fewbits_unit &unit) {
         double decoded[block]; // room for any format
         double terms[block];
         fewbits_tally counted = {0, 0}; // by the first cast already
-        cast(unit.option, unit.sections[0] + start * item, unit.dtype, decoded, count, unit.tally);
-        cast(unit.dtype, decoded, wide, terms, count, counted);
+        cast_any(unit.option, unit.sections[0] + start * item, unit.dtype, decoded, count,
+                 unit.tally);
+        cast_any(unit.dtype, decoded, wide, terms, count, counted);
         const auto add = [&]<class Total>(Total) {
             const auto totals =
                 output<Total>(static_cast<char *>(unit.values) + start * sizeof(Total), count);
@@ -222,9 +202,11 @@ int cast_unit(fewbits_unit &unit, Direction direction) {
     }
     switch (direction) {
     case Direction::encode:
-        return cast(unit.dtype, unit.values, unit.option, unit.sections[0], unit.count, unit.tally);
+        cast_any(unit.dtype, unit.values, unit.option, unit.sections[0], unit.count, unit.tally);
+        return FEWBITS_OK;
     case Direction::decode:
-        return cast(unit.option, unit.sections[0], unit.dtype, unit.values, unit.count, unit.tally);
+        cast_any(unit.option, unit.sections[0], unit.dtype, unit.values, unit.count, unit.tally);
+        return FEWBITS_OK;
     default:
         return accumulate_cast(unit);
     }
@@ -281,6 +263,17 @@ int each(fewbits_unit *units, size_t count, size_t *failed, Direction called) {
 }
 
 } // namespace
+
+void cast_any(int from, const void *values, int to, void *result, size_t count,
+              fewbits_tally &tally) {
+    with_format(from, [&]<class From>(From) -> int {
+        return with_format(to, [&]<class To>(To) -> int {
+            kernels().casts.between<From, To>()(input<typename From::Bits>(values, count),
+                                                output<typename To::Bits>(result, count), tally);
+            return FEWBITS_OK;
+        });
+    });
+}
 
 int plain_unit(fewbits_unit &unit, Direction direction) {
     switch (unit.kind) {

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 sys.path.insert(0, str(Path(__file__).parent))
 
 from fewbits.backend import library as _native
+from native_tables import each_table
 
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
 settings.register_profile("dev", max_examples=50, **_COMMON)
@@ -41,21 +42,7 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def tables() -> tuple[str, ...]:
-    """The tables of kernels that this machine can run."""
-    before = _native.simd()
-    found = []
-    for name in _native.SIMD:
-        try:
-            _native.use_simd(name)
-        except ValueError:
-            continue
-        found.append(name)
-    _native.use_simd(before)
-    return tuple(found)
-
-
-@pytest.fixture(params=tables())
+@pytest.fixture(params=tuple(each_table()))
 def simd(request: pytest.FixtureRequest) -> Iterator[str]:
     """Each table of kernels that runs here in turn; the one that was in use is restored."""
     before = _native.simd()

@@ -1,6 +1,7 @@
 """Native tables row by row, and single kernels on arrays, for tests that look below the seam."""
 
 import ctypes
+from collections.abc import Iterator
 from ctypes import c_double, c_uint32
 from typing import Any
 
@@ -39,6 +40,23 @@ NATURAL, CAST, CLEAR, DIVIDE, COMBINE = (
     Kind.DIVIDE,
     Kind.COMBINE,
 )
+
+
+def each_table() -> Iterator[str]:
+    """Use every table of kernels that runs here; at the end the one that was in use before.
+
+    For tests whose expectation is the reference's and takes longer than what is tested.
+    """
+    before = library.simd()
+    try:
+        for name in library.SIMD:
+            try:
+                library.use_simd(name)
+            except ValueError:  # not on this machine
+                continue
+            yield name
+    finally:
+        library.use_simd(before)
 
 
 def new_table(rows: int) -> np.ndarray:

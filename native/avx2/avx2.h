@@ -49,6 +49,15 @@ template <size_t bytes> void fetch_ahead(const void *at) {
     }
 }
 
+// What goes with the symbols of one turn, into the second cache: a block is larger than the first.
+// Beyond a buffer's end as above.
+[[gnu::always_inline]] inline void fetch_turn(const Ahead &ahead, size_t symbol, size_t lanes) {
+    const uintptr_t at = reinterpret_cast<uintptr_t>(ahead.at) + symbol * ahead.each;
+    for (size_t line = 0; line < lanes * ahead.each; line += 64) {
+        _mm_prefetch(reinterpret_cast<const char *>(at + line), _MM_HINT_T1);
+    }
+}
+
 template <class T> T load_as(const void *from) {
     T value;
     std::memcpy(&value, from, sizeof(T));

@@ -177,7 +177,7 @@ FEWBITS_INLINE Vector encode_eight(Vector x, const Entries &entries, uint8_t *&e
 // `Lookup` is the table itself or what a short one has in registers.
 template <int vectors, class Lookup>
 uint8_t *encode_with(ConstBytes symbols, const RansEncodeTable &table, const Lookup &lookup,
-                     std::span<uint32_t> states, Bytes room) {
+                     std::span<uint32_t> states, Bytes room, Ahead ahead) {
     constexpr size_t lanes = 8 * vectors;
     uint8_t *const limit = room.data();
     size_t left = symbols.size() / lanes * lanes;
@@ -191,6 +191,7 @@ uint8_t *encode_with(ConstBytes symbols, const RansEncodeTable &table, const Loo
         x[j] = load(&states[8 * j]);
     }
     for (; left > 0 && static_cast<size_t>(end - limit) >= 2 * lanes; left -= lanes) {
+        fetch_turn(ahead, symbols.size() - left, lanes);
         const uint8_t *const from = symbols.data() + left - lanes;
 #pragma GCC unroll 8
         for (size_t turn = 0; turn < vectors; ++turn) {
@@ -206,14 +207,14 @@ uint8_t *encode_with(ConstBytes symbols, const RansEncodeTable &table, const Loo
 
 template <int vectors>
 uint8_t *encode_lanes(ConstBytes symbols, const RansEncodeTable &table, std::span<uint32_t> states,
-                      Bytes room) {
+                      Bytes room, Ahead ahead) {
     if (table.symbols <= 8) {
-        return encode_with<vectors>(symbols, table, FewEntries<1>(table), states, room);
+        return encode_with<vectors>(symbols, table, FewEntries<1>(table), states, room, ahead);
     }
     if (table.symbols <= 16) {
-        return encode_with<vectors>(symbols, table, FewEntries<2>(table), states, room);
+        return encode_with<vectors>(symbols, table, FewEntries<2>(table), states, room, ahead);
     }
-    return encode_with<vectors>(symbols, table, table, states, room);
+    return encode_with<vectors>(symbols, table, table, states, room, ahead);
 }
 
 // ---- decoding ----
@@ -270,7 +271,7 @@ template <int vectors> void store_symbols(const Vector (&symbols)[vectors], uint
 
 template <int vectors>
 const uint8_t *decode_lanes(ConstBytes data, const RansDecodeTable &table,
-                            std::span<uint32_t> states, Bytes symbols) {
+                            std::span<uint32_t> states, Bytes symbols, Ahead ahead) {
     constexpr size_t lanes = 8 * vectors;
     const uint8_t *from = data.data();
     const uint8_t *const end = from + data.size();
@@ -282,6 +283,7 @@ const uint8_t *decode_lanes(ConstBytes data, const RansDecodeTable &table,
     // A turn uses up to a word for each lane, and looks no further.
     for (; symbols.size() - i >= lanes && static_cast<size_t>(end - from) >= 2 * lanes;
          i += lanes) {
+        fetch_turn(ahead, i, lanes);
         Vector found[vectors];
 #pragma GCC unroll 8
         for (size_t j = 0; j < vectors; ++j) {
@@ -321,34 +323,34 @@ void count_symbols(ConstBytes symbols, Histogram &counts) {
 }
 
 uint8_t *encode(ConstBytes symbols, const RansEncodeTable &table, std::span<uint32_t> states,
-                Bytes room) {
+                Bytes room, Ahead ahead) {
     switch (states.size()) {
     case 8:
-        return encode_lanes<1>(symbols, table, states, room);
+        return encode_lanes<1>(symbols, table, states, room, ahead);
     case 16:
-        return encode_lanes<2>(symbols, table, states, room);
+        return encode_lanes<2>(symbols, table, states, room, ahead);
     case 32:
-        return encode_lanes<4>(symbols, table, states, room);
+        return encode_lanes<4>(symbols, table, states, room, ahead);
     case 64:
-        return encode_lanes<8>(symbols, table, states, room);
+        return encode_lanes<8>(symbols, table, states, room, ahead);
     default:
-        return portable_coder.encode(symbols, table, states, room);
+        return portable_coder.encode(symbols, table, states, room, ahead);
     }
 }
 
 const uint8_t *decode(ConstBytes data, const RansDecodeTable &table, std::span<uint32_t> states,
-                      Bytes symbols) {
+                      Bytes symbols, Ahead ahead) {
     switch (states.size()) {
     case 8:
-        return decode_lanes<1>(data, table, states, symbols);
+        return decode_lanes<1>(data, table, states, symbols, ahead);
     case 16:
-        return decode_lanes<2>(data, table, states, symbols);
+        return decode_lanes<2>(data, table, states, symbols, ahead);
     case 32:
-        return decode_lanes<4>(data, table, states, symbols);
+        return decode_lanes<4>(data, table, states, symbols, ahead);
     case 64:
-        return decode_lanes<8>(data, table, states, symbols);
+        return decode_lanes<8>(data, table, states, symbols, ahead);
     default:
-        return portable_coder.decode(data, table, states, symbols);
+        return portable_coder.decode(data, table, states, symbols, ahead);
     }
 }
 

@@ -11,12 +11,12 @@ namespace { // internal linkage: see random.h
 
 // Calls `use(start, whole, count)` for every block between checks for a change of the stream's
 // segment: `whole` of its `count` elements are groups within one. An element takes so many draws.
-template <uint64_t draws, class Use>
+template <uint64_t draws, size_t group = kGroup, class Use>
 void each_stretch(size_t total, const Stream &stream, Use use) {
     for (size_t start = 0; start < total; start += kBlock) {
         const size_t count = std::min(kBlock, total - start);
         const bool plain = !crosses_segment((stream.first + start) * draws, count * draws);
-        use(start, plain ? count / kGroup * kGroup : 0, count);
+        use(start, plain ? count / group * group : 0, count);
     }
 }
 

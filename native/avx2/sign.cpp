@@ -1,4 +1,4 @@
-// Signs with AVX2, in groups of 32 values; float64 is left to the portable table.
+// Signs with AVX2, in groups of 32 values; filling float64 is left to the portable table.
 #if defined(__AVX2__)
 
 #include "sign.h"
@@ -132,6 +132,74 @@ template <class F> SignTerms scan(In<typename F::Bits> values, uint8_t *signs) {
     return found.terms((values.size() + kGroup - 1) / kGroup * kGroup);
 }
 
+// float64, whose sums need its largest magnitude first. Comparisons of numbers do for their bits.
+struct Scan64 {
+    __m256d smallest = _mm256_set1_pd(std::numeric_limits<double>::infinity());
+    __m256d largest = _mm256_setzero_pd();
+    Vector unused = _mm256_setzero_si256(); // counts, negative
+    Vector nonfinite = _mm256_setzero_si256();
+
+    uint32_t add(const Unaligned<uint64_t> *from) {
+        const Vector mask = _mm256_set1_epi64x(INT64_MAX);
+        const Vector finite = _mm256_set1_epi64x(static_cast<long long>(Float64::infinity - 1));
+        uint32_t signs = 0;
+        for (int j = 0; j < 8; ++j) {
+            const Vector bits = load(from + 4 * j);
+            signs |= static_cast<uint32_t>(_mm256_movemask_pd(_mm256_castsi256_pd(bits)))
+                     << (4 * j);
+            const Vector all_magnitudes = _mm256_and_si256(bits, mask);
+            const Vector odd = _mm256_cmpgt_epi64(all_magnitudes, finite);
+            const Vector magnitude = _mm256_andnot_si256(odd, all_magnitudes);
+            const Vector zero = _mm256_cmpeq_epi64(magnitude, _mm256_setzero_si256());
+            nonfinite = _mm256_add_epi64(nonfinite, odd);
+            unused = _mm256_add_epi64(unused, zero);
+            largest = _mm256_max_pd(largest, _mm256_castsi256_pd(magnitude));
+            // A zero is NaN here, and then the second operand is the result.
+            smallest =
+                _mm256_min_pd(_mm256_castsi256_pd(_mm256_or_si256(magnitude, zero)), smallest);
+        }
+        return signs;
+    }
+
+    SignTerms terms(size_t padded) const {
+        double least[4], most[4];
+        uint64_t zeros[4], odd[4];
+        _mm256_storeu_pd(least, smallest);
+        _mm256_storeu_pd(most, largest);
+        store(zeros, unused);
+        store(odd, nonfinite);
+        SignTerms terms;
+        terms.used = padded;
+        for (size_t i = 0; i < 4; ++i) {
+            terms.used += zeros[i];
+            terms.nonfinite -= odd[i];
+        }
+        if (terms.used > 0) {
+            const auto bits = [](double x) { return std::bit_cast<uint64_t>(x); };
+            terms.largest = bits(*std::max_element(std::begin(most), std::end(most)));
+            terms.smallest = bits(*std::min_element(std::begin(least), std::end(least)));
+        }
+        return terms;
+    }
+};
+
+SignTerms scan_float64(In<uint64_t> values, uint8_t *signs) {
+    Scan64 found;
+    size_t i = 0;
+    for (; i + kGroup <= values.size(); i += kGroup) {
+        fetch_ahead<kGroup * 8>(values.data() + i);
+        const uint32_t plane = found.add(values.data() + i);
+        std::memcpy(signs + i / 8, &plane, 4);
+    }
+    if (i < values.size()) {
+        Unaligned<uint64_t> rest[kGroup] = {};
+        std::copy(values.begin() + static_cast<ptrdiff_t>(i), values.end(), rest);
+        const uint32_t plane = found.add(rest);
+        std::memcpy(signs + i / 8, &plane, packed_size(values.size() - i, 1));
+    }
+    return found.terms((values.size() + kGroup - 1) / kGroup * kGroup);
+}
+
 void fill16(const uint8_t *signs, uint16_t scale, Out<uint16_t> values) {
     const Vector each = _mm256_setr_epi16(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096,
                                           8192, 16384, static_cast<short>(0x8000));
@@ -170,7 +238,7 @@ void add32(const uint8_t *signs, float scale, Out<float> totals) {
 
 constinit const SignKernels avx2_sign = {
     .scan_float32 = scan<Float32>,
-    .scan_float64 = nullptr,
+    .scan_float64 = scan_float64,
     .scan_float16 = scan<Float16>,
     .scan_bfloat16 = scan<Bfloat16>,
     .fill16 = fill16,

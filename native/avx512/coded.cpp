@@ -210,7 +210,7 @@ FEWBITS_INLINE Wide ranks_of(const uint8_t *symbols, const RankedEntries &table)
 
 template <size_t vectors>
 uint8_t *encode_lanes(ConstBytes symbols, const RansEncodeTable &table, const RankedEntries &ranked,
-                      std::span<uint32_t> states, Bytes room) {
+                      std::span<uint32_t> states, Bytes room, Ahead ahead) {
     constexpr size_t lanes = kLanes * vectors;
     uint8_t *const limit = room.data();
     size_t left = symbols.size() / lanes * lanes;
@@ -224,6 +224,7 @@ uint8_t *encode_lanes(ConstBytes symbols, const RansEncodeTable &table, const Ra
         x[j] = load_wide(&states[kLanes * j]);
     }
     for (; left > 0 && static_cast<size_t>(end - limit) >= 2 * lanes; left -= lanes) {
+        fetch_turn(ahead, symbols.size() - left, lanes);
         const Wide ranks = ranks_of<vectors>(symbols.data() + left - lanes, ranked);
         if constexpr (vectors > 2) {
             x[3] = encode_sixteen(x[3], _mm512_extracti32x4_epi32(ranks, 3), ranked, end);
@@ -241,18 +242,18 @@ uint8_t *encode_lanes(ConstBytes symbols, const RansEncodeTable &table, const Ra
 }
 
 uint8_t *encode(ConstBytes symbols, const RansEncodeTable &table, std::span<uint32_t> states,
-                Bytes room) {
+                Bytes room, Ahead ahead) {
     const RankedEntries ranked(table);
     if (ranked.fits() && states.size() == 16) {
-        return encode_lanes<1>(symbols, table, ranked, states, room);
+        return encode_lanes<1>(symbols, table, ranked, states, room, ahead);
     }
     if (ranked.fits() && states.size() == 32) {
-        return encode_lanes<2>(symbols, table, ranked, states, room);
+        return encode_lanes<2>(symbols, table, ranked, states, room, ahead);
     }
     if (ranked.fits() && states.size() == 64) {
-        return encode_lanes<4>(symbols, table, ranked, states, room);
+        return encode_lanes<4>(symbols, table, ranked, states, room, ahead);
     }
-    return avx2_coder.encode(symbols, table, states, room);
+    return avx2_coder.encode(symbols, table, states, room, ahead);
 }
 
 // ---- decoding ----
@@ -290,7 +291,7 @@ FEWBITS_INLINE Vector decode_eight(Vector &x, const RansDecodeTable &table, cons
 
 template <size_t vectors>
 const uint8_t *decode_lanes(ConstBytes data, const RansDecodeTable &table,
-                            std::span<uint32_t> states, Bytes symbols) {
+                            std::span<uint32_t> states, Bytes symbols, Ahead ahead) {
     constexpr size_t lanes = 8 * vectors;
     const uint8_t *from = data.data();
     const uint8_t *const end = from + data.size();
@@ -304,6 +305,7 @@ const uint8_t *decode_lanes(ConstBytes data, const RansDecodeTable &table,
     // A turn uses up to a word for each lane, and looks no further.
     for (; symbols.size() - i >= lanes && static_cast<size_t>(end - from) >= 2 * lanes;
          i += lanes) {
+        fetch_turn(ahead, i, lanes);
 #pragma GCC unroll 4
         for (size_t j = 0; j < vectors; j += 2) {
             const Vector first = decode_eight(x[j], table, from);
@@ -320,16 +322,16 @@ const uint8_t *decode_lanes(ConstBytes data, const RansDecodeTable &table,
 }
 
 const uint8_t *decode(ConstBytes data, const RansDecodeTable &table, std::span<uint32_t> states,
-                      Bytes symbols) {
+                      Bytes symbols, Ahead ahead) {
     switch (states.size()) {
     case 16:
-        return decode_lanes<2>(data, table, states, symbols);
+        return decode_lanes<2>(data, table, states, symbols, ahead);
     case 32:
-        return decode_lanes<4>(data, table, states, symbols);
+        return decode_lanes<4>(data, table, states, symbols, ahead);
     case 64:
-        return decode_lanes<8>(data, table, states, symbols);
+        return decode_lanes<8>(data, table, states, symbols, ahead);
     default:
-        return avx2_coder.decode(data, table, states, symbols);
+        return avx2_coder.decode(data, table, states, symbols, ahead);
     }
 }
 

@@ -37,7 +37,7 @@ template <class Bits> uint8x16_t above(uint8x16_t bits, Bits limit) {
 template <class F>
 void copy(In<typename F::Bits> input, Out<typename F::Bits> output, fewbits_tally &tally) {
     using Bits = typename F::Bits;
-    cast_groups<F, F>(input, output, tally, portable_casts.copy<F>(),
+    cast_groups<F, F>(input, output, tally, portable_casts.between<F, F>(),
                       [](const Unaligned<Bits> *from, Unaligned<Bits> *to) {
                           uint8x16_t rare = vdupq_n_u8(0);
                           for (size_t i = 0; i < kGroup; i += 16 / sizeof(Bits)) {
@@ -131,10 +131,18 @@ constinit const CastKernels neon_casts = {
     .float64 = copy<Float64>,
     .float16 = copy<Float16>,
     .bfloat16 = copy<Bfloat16>,
+    .float32_to_float64 = nullptr,
     .float32_to_float16 = float32_to_float16,
     .float32_to_bfloat16 = float32_to_bfloat16,
+    .float64_to_float32 = nullptr,
+    .float64_to_float16 = nullptr,
+    .float64_to_bfloat16 = nullptr,
     .float16_to_float32 = float16_to_float32,
+    .float16_to_float64 = nullptr,
+    .float16_to_bfloat16 = nullptr,
     .bfloat16_to_float32 = bfloat16_to_float32,
+    .bfloat16_to_float64 = nullptr,
+    .bfloat16_to_float16 = nullptr,
 };
 
 } // namespace fewbits

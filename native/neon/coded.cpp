@@ -177,7 +177,7 @@ const uint8_t *decode_lanes(ConstBytes data, const RansDecodeTable &table,
 }
 
 uint8_t *encode(ConstBytes symbols, const RansEncodeTable &table, std::span<uint32_t> states,
-                Bytes room) {
+                Bytes room, Ahead ahead) {
     switch (states.size()) {
     case 8:
         return encode_lanes<1>(symbols, table, states, room);
@@ -188,12 +188,12 @@ uint8_t *encode(ConstBytes symbols, const RansEncodeTable &table, std::span<uint
     case 64:
         return encode_lanes<8>(symbols, table, states, room);
     default:
-        return portable_coder.encode(symbols, table, states, room);
+        return portable_coder.encode(symbols, table, states, room, ahead);
     }
 }
 
 const uint8_t *decode(ConstBytes data, const RansDecodeTable &table, std::span<uint32_t> states,
-                      Bytes symbols) {
+                      Bytes symbols, Ahead ahead) {
     switch (states.size()) {
     case 8:
         return decode_lanes<1>(data, table, states, symbols);
@@ -204,7 +204,7 @@ const uint8_t *decode(ConstBytes data, const RansDecodeTable &table, std::span<u
     case 64:
         return decode_lanes<8>(data, table, states, symbols);
     default:
-        return portable_coder.decode(data, table, states, symbols);
+        return portable_coder.decode(data, table, states, symbols, ahead);
     }
 }
 

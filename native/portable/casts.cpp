@@ -82,51 +82,25 @@ void cast(In<typename From::Bits> input, Out<typename To::Bits> output, fewbits_
     }
 }
 
-template <class From, class To>
-void cast_void(const void *input, void *output, size_t count, fewbits_tally &tally) {
-    cast<From, To>(fewbits::input<typename From::Bits>(input, count),
-                   fewbits::output<typename To::Bits>(output, count), tally);
-}
-
-template <class From>
-void cast_from(const void *input, int to, void *output, size_t count, fewbits_tally &tally) {
-    switch (to) {
-    case FEWBITS_FLOAT32:
-        return cast_void<From, Float32>(input, output, count, tally);
-    case FEWBITS_FLOAT64:
-        return cast_void<From, Float64>(input, output, count, tally);
-    case FEWBITS_FLOAT16:
-        return cast_void<From, Float16>(input, output, count, tally);
-    default:
-        return cast_void<From, Bfloat16>(input, output, count, tally);
-    }
-}
-
 } // namespace
-
-void cast_any(int from, const void *input, int to, void *output, size_t count,
-              fewbits_tally &tally) {
-    switch (from) {
-    case FEWBITS_FLOAT32:
-        return cast_from<Float32>(input, to, output, count, tally);
-    case FEWBITS_FLOAT64:
-        return cast_from<Float64>(input, to, output, count, tally);
-    case FEWBITS_FLOAT16:
-        return cast_from<Float16>(input, to, output, count, tally);
-    default:
-        return cast_from<Bfloat16>(input, to, output, count, tally);
-    }
-}
 
 constinit const CastKernels portable_casts = {
     .float32 = cast<Float32, Float32>,
     .float64 = cast<Float64, Float64>,
     .float16 = cast<Float16, Float16>,
     .bfloat16 = cast<Bfloat16, Bfloat16>,
+    .float32_to_float64 = cast<Float32, Float64>,
     .float32_to_float16 = cast<Float32, Float16>,
     .float32_to_bfloat16 = cast<Float32, Bfloat16>,
+    .float64_to_float32 = cast<Float64, Float32>,
+    .float64_to_float16 = cast<Float64, Float16>,
+    .float64_to_bfloat16 = cast<Float64, Bfloat16>,
     .float16_to_float32 = cast<Float16, Float32>,
+    .float16_to_float64 = cast<Float16, Float64>,
+    .float16_to_bfloat16 = cast<Float16, Bfloat16>,
     .bfloat16_to_float32 = cast<Bfloat16, Float32>,
+    .bfloat16_to_float64 = cast<Bfloat16, Float64>,
+    .bfloat16_to_float16 = cast<Bfloat16, Float16>,
 };
 
 } // namespace fewbits

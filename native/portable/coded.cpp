@@ -51,13 +51,13 @@ void count_symbols(ConstBytes symbols, Histogram &counts) {
 }
 
 uint8_t *encode(ConstBytes symbols, const RansEncodeTable &table, std::span<uint32_t> states,
-                Bytes room) {
+                Bytes room, Ahead) {
     return rans_encode_lanes(symbols.data(), symbols.size(), table, states, room.data(),
                              room.data() + room.size());
 }
 
 const uint8_t *decode(ConstBytes data, const RansDecodeTable &table, std::span<uint32_t> states,
-                      Bytes symbols) {
+                      Bytes symbols, Ahead) {
     return rans_decode_lanes(data.data(), data.data() + data.size(), table, states, symbols, 0);
 }
 

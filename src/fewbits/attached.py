@@ -1,9 +1,12 @@
 """The methods that all adapters give their users, and the models that they take."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
+import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from fewbits.errors import SpecError
 from fewbits.feedback import Feedback
@@ -17,6 +20,14 @@ def described(name: str, parameter: Tensor) -> ModelParameter:
         known = ", ".join(str(dtype).removeprefix("torch.") for dtype in AVERAGED)
         raise SpecError(f"{name} is {parameter.dtype}, which is not averaged: make it {known}")
     return ModelParameter(name, real_shape(parameter), parameter.requires_grad)
+
+
+def placed(parameters: Iterable[Tensor]) -> tuple[str | None, list[str]]:
+    """The device of trained parameters, None if there are none, and the formats of their values."""
+    trained = [each for each in parameters if each.requires_grad]
+    devices = {str(each.device): None for each in trained}
+    formats = {str(AVERAGED[each.dtype]).removeprefix("torch."): None for each in trained}
+    return next(iter(devices), None), list(formats)
 
 
 def refuse_sparse(model: nn.Module, ignored: Container[str] = ()) -> None:
@@ -107,5 +118,37 @@ class AttachedToSteps(Attached):
 
     @property
     def skipped(self) -> bool:
-        """Whether the last step was thrown away on all ranks (`nonfinite="skip"`)."""
+        """Whether the last step was thrown away on all ranks (`nonfinite="skip"`).
+
+        With gradients on a device this waits until the device knows.
+        """
+        self.session.look()
         return self.session.accounting.skipped
+
+    def guard(self, optimizer: Optimizer) -> None:
+        """Let no step of `optimizer` use gradients of an exchange that went wrong on a device.
+
+        Faults there raise in the next step, without this. An optimizer that can skip a step on the
+        device (torch's fused ones) does so, and nobody waits. Before a step of any other one the
+        host waits until the exchange is known to be right, or raises.
+        """
+        optimizer.register_step_pre_hook(self._before_step)
+        optimizer.register_step_post_hook(_after_step)
+
+    def _before_step(self, optimizer: Optimizer, *_: object) -> None:
+        stream = self.session.stream
+        flag = None if stream is None else stream.found_inf
+        if not isinstance(flag, Tensor) or not getattr(optimizer, _CAN_SKIP, False):
+            self.session.look()
+            return
+        scaled = getattr(optimizer, "found_inf", None)  # of a GradScaler
+        skips: Any = optimizer
+        skips.found_inf = flag if scaled is None else torch.maximum(scaled, flag)
+
+
+def _after_step(optimizer: Any, *_: object) -> None:
+    if getattr(optimizer, "grad_scale", None) is None and hasattr(optimizer, "found_inf"):
+        del optimizer.found_inf  # or else a step without an exchange would be judged by it
+
+
+_CAN_SKIP = "_step_supports_amp_scaling"

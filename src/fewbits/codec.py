@@ -2,22 +2,30 @@
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from fewbits import registry
+from fewbits.backend.kernel import Written
 from fewbits.backend.library import Bytes
 from fewbits.backend.memory import array_at, new_bytes
-from fewbits.backend.parallel import available_threads
 from fewbits.core import quick, vector
-from fewbits.core.operator import Operator
-from fewbits.core.parameters import whole
+from fewbits.core.arguments import (
+    check_nonfinite,
+    check_target,
+    element_limit,
+    frame_bytes,
+    frame_output,
+    refuse_overlap,
+    thread_count,
+)
+from fewbits.core.device_vector import DeviceVector, device_of
+from fewbits.core.operator import Operator, Parts
 from fewbits.core.plan import FramePlan, plan_of
 from fewbits.core.quick import NewFrame
 from fewbits.core.vector import Vector
@@ -70,7 +78,9 @@ def compress(
     nonfinite: Literal["raise", "carry"] = "raise",
     threads: int | None = None,
 ) -> bytes | memoryview:
-    """Compress an array or a CPU tensor to one self-describing frame.
+    """Compress an array or a tensor to one self-describing frame.
+
+    A CUDA tensor's sections are made on its device and come over in one copy: the same bytes.
 
     Without a `seed` the rounding draws fresh entropy. The same seed gives the same bytes, so never
     use one seed for two vectors whose results are averaged: their errors would not cancel. You may
@@ -117,7 +127,7 @@ def largest_frame(x: object, operator: str | Operator) -> int:
     >>> import numpy as np, fewbits
     >>> buffer = bytearray(fewbits.largest_frame(np.zeros(1000, np.float32), "natural:coder=rans"))
     """
-    values, shape = vector.from_array(x)
+    values, shape = taken(x)
     return plan_of(registry.operator(operator), values.format, shape).room
 
 
@@ -135,8 +145,8 @@ def decompress(
     `max_elements` values raises `LimitError`, before anything is allocated. With `out`, an array or
     a tensor, the values are written there and `out` is returned (its content is undefined after an
     error); a frame of another shape or dtype is a `DecodeError`, an `out` that is not contiguous
-    and writable a `SpecError`. Otherwise a NumPy array is made, or a tensor with `to="torch"`; a
-    bfloat16 array needs ml_dtypes.
+    and writable a `SpecError`. A CUDA tensor is written on its device. Otherwise a NumPy array is
+    made, or a tensor with `to="torch"`; a bfloat16 array needs ml_dtypes.
     """
     check_target(to)
     workers = None if threads is None else thread_count(threads)
@@ -205,14 +215,19 @@ class OpenedFrame:
 
     def into(self, out: Any, *, threads: int | None = None) -> None:
         """Write the values into an array or a tensor; `DecodeError` if it is of another kind."""
-        values, shape = vector.existing(out)
-        found = self.header
+        device, found = device_of(out), self.header
+        values: Vector | DeviceVector
+        if device is None:
+            values, shape = vector.existing(out)
+            refuse_overlap(self.data, values.bits)
+        else:
+            values = DeviceVector.output(out, device)
+            shape = values.shape
         if (values.format, shape) != (found.format, found.shape):
             raise DecodeError(
                 f"the frame holds {found.format.name} {found.shape}, "
                 f"out is {values.format.name} {shape}"
             )
-        _apart(self.data, values.bits)
         self.decode(values, threads=threads)
 
     def remember(self) -> None:
@@ -221,11 +236,16 @@ class OpenedFrame:
         if not header.nonfinite:
             quick.remember(self.data, plan_of(self.operator, header.format, header.shape))
 
-    def decode(self, values: Vector, *, threads: int | None = None) -> None:
+    def decode(self, values: Vector | DeviceVector, *, threads: int | None = None) -> None:
         """Write the values into a vector that has their number and format."""
         workers = thread_count(threads)
+        if isinstance(values, DeviceVector):
+            values.check(self.operator)
         with _judged():
-            tally = self.operator.decode_checked(self.sections, values, threads=workers)
+            if isinstance(values, DeviceVector):
+                tally = values.decode(self.operator, self.sections)
+            else:
+                tally = self.operator.decode_checked(self.sections, values, threads=workers)
         if bool(tally.nonfinite) != self.header.nonfinite:
             raise DecodeError(
                 f"{tally.nonfinite} values are not finite, the header's flag says otherwise"
@@ -244,7 +264,7 @@ def open_frame(
     Where the operator is agreed upon, pass it as `expected`: it is compared with the header's
     before the checksum is computed and before anything is made of the header's parameters.
     """
-    workers, data, limit = thread_count(threads), _input(frame), element_limit(max_elements)
+    workers, data, limit = thread_count(threads), frame_bytes(frame), element_limit(max_elements)
     with _judged():
         return _opened(data, limit, expected, workers)
 
@@ -285,28 +305,43 @@ def _enough_memory() -> Iterator[None]:
         raise LimitError("not enough memory for the frame: pass a smaller max_elements=") from error
 
 
+def taken(x: object) -> tuple[Vector | DeviceVector, tuple[int, ...]]:
+    """The values of an array or a tensor, where they are, and their shape."""
+    device = device_of(x)
+    if device is None:
+        return vector.from_array(x)
+    there = DeviceVector(x, device)
+    return there, there.shape
+
+
 def general_frame(
     x: object, chosen: Operator, seed: int | Rng | None, out: Any, threads: int | None
 ) -> NewFrame:
     """Any array or tensor to a frame, new or in `out`."""
-    values, shape = vector.from_array(x)
+    values, shape = taken(x)
     plan = plan_of(chosen, values.format, shape)
     frame: bytes | memoryview
     if out is None:
         frame, at = new_bytes(plan.room)
         buffer = array_at(at, plan.room)
     else:
-        frame, buffer = output(out, plan.room, chosen)
-    _apart(values.bits, buffer)
+        frame, buffer = frame_output(out, plan.room, chosen)
     rng = Rng(quick.stream_key(seed))
-    tally, size = _write(buffer, plan, values, rng, threads=thread_count(threads))
+
+    def encode(parts: Parts) -> Written:
+        if isinstance(values, DeviceVector):
+            return values.encode(chosen, rng.key, parts)
+        refuse_overlap(values.bits, buffer)
+        return chosen.encode(values, rng, parts, threads=thread_count(threads))
+
+    tally, size = _write(buffer, plan, encode, threads=thread_count(threads))
     return NewFrame(frame if size == plan.room else frame[:size], plan, tally)
 
 
 def _write(
-    buffer: Bytes, plan: FramePlan, values: Vector, rng: Rng, *, threads: int
+    buffer: Bytes, plan: FramePlan, encode: Callable[[Parts], Written], *, threads: int
 ) -> tuple[Tally, int]:
-    """Write a frame whose sections have at most the plan's lengths; returns its size.
+    """Write a frame whose sections `encode` makes; returns its size.
 
     Sections first, then the header, which says how long they are and if all values are finite, then
     the checksum.
@@ -316,7 +351,7 @@ def _write(
     for length in header.lengths:
         starts.append(starts[-1] + length)
     parts = [buffer[start:stop] for start, stop in pairwise(starts)]
-    tally, sizes = plan.operator.encode(values, rng, tuple(parts), threads=threads)
+    tally, sizes = encode(tuple(parts))
     written = [part[:size] for part, size in zip(parts, sizes, strict=True)]
     version = needed_version(plan.layout, written)
     if sizes != header.lengths or tally.nonfinite or version != header.version:
@@ -343,58 +378,3 @@ def _checked_layout(chosen: Operator, header: Header) -> tuple[Section, ...]:
         raise DecodeError(f"{len(header.lengths)} sections, {chosen} has {len(layout)}")
     check_lengths(layout, header.lengths)
     return layout
-
-
-def check_nonfinite(nonfinite: str) -> None:
-    if nonfinite not in ("raise", "carry"):
-        raise SpecError(f"nonfinite must be 'raise' or 'carry', got {nonfinite!r}")
-
-
-def check_target(to: str) -> None:
-    if to not in ("numpy", "torch"):
-        raise SpecError(f"to must be 'numpy' or 'torch', got {to!r}")
-
-
-def thread_count(threads: int | None) -> int:
-    """How many threads a call may use."""
-    if threads is None:
-        return available_threads()
-    return whole("threads", threads, 1, 2**16)
-
-
-def element_limit(max_elements: int) -> int:
-    """The limit in the native parser's 64 bits; a negative one would wrap to no limit."""
-    return whole("max_elements", max_elements, 0, 2**64 - 1)
-
-
-def _apart(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> None:
-    """Refuse an output that overlaps the input."""
-    if np.may_share_memory(one, other):
-        raise SpecError("out overlaps the input: pass memory of its own")
-
-
-def _input(frame: Any) -> Bytes:
-    """Any bytes-like object as an array, without a copy if it is contiguous."""
-    try:
-        view = memoryview(frame)
-    except (TypeError, ValueError, BufferError):
-        raise SpecError(f"a frame is bytes or another buffer, got {type(frame).__name__}") from None
-    if not view.c_contiguous:
-        raise SpecError("the frame's buffer must be contiguous")
-    return np.frombuffer(view.cast("B"), np.uint8) if view.nbytes else np.empty(0, np.uint8)
-
-
-def output(out: Any, size: int, chosen: Operator) -> tuple[memoryview, Bytes]:
-    """The part of a caller's buffer that frames go to."""
-    try:
-        view = memoryview(out).cast("B")
-    except (TypeError, ValueError, BufferError):
-        raise SpecError(
-            f"out must be a writable, contiguous buffer, got {type(out).__name__}"
-        ) from None
-    if view.readonly:
-        raise SpecError("out must be writable")
-    if view.nbytes < size:
-        raise SpecError(f"out has {view.nbytes} bytes, {chosen} may need {size}: see largest_frame")
-    filled = view[:size]
-    return filled, np.frombuffer(filled, np.uint8)

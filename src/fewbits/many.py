@@ -14,7 +14,7 @@ from fewbits.backend.kernel import NO_KEY
 from fewbits.backend.library import address
 from fewbits.backend.memory import new_bytes
 from fewbits.codec import MAX_ELEMENTS, OpenedFrame
-from fewbits.core import quick, vector
+from fewbits.core import arguments, quick, vector
 from fewbits.core.operator import Operator
 from fewbits.core.plan import FramePlan, plan_of
 from fewbits.core.quick import KnownFrame
@@ -56,8 +56,8 @@ def compress_many(
     >>> [y.shape for y in fewbits.decompress_many(messages)]
     [(2,), (3, 1)]
     """
-    codec.check_nonfinite(nonfinite)
-    chosen, workers = registry.operator(operator), codec.thread_count(threads)
+    arguments.check_nonfinite(nonfinite)
+    chosen, workers = registry.operator(operator), arguments.thread_count(threads)
     items = _listed(arrays, "arrays", "compress")
     work = _Writing(items, chosen, _keys(seed, len(items)), out)
     work.run(workers)
@@ -91,12 +91,12 @@ def decompress_many(
     allocated. `out` has an array or a tensor for each frame. An error says which item is bad, and
     the contents of `out` are then undefined. `threads` share the items.
     """
-    codec.check_target(to)
-    items, workers = _listed(messages, "frames", "decompress"), codec.thread_count(threads)
+    arguments.check_target(to)
+    items, workers = _listed(messages, "frames", "decompress"), arguments.thread_count(threads)
     targets = [None] * len(items) if out is None else list(out)
     if len(targets) != len(items):
         raise SpecError(f"out has {len(targets)} arrays for {len(items)} frames")
-    work = _Reading(items, codec.element_limit(max_elements), targets, to)
+    work = _Reading(items, arguments.element_limit(max_elements), targets, to)
     work.run(workers)
     return work.results
 
@@ -144,7 +144,7 @@ class _Writing:
     def _parts(self, out: Any) -> list[tuple[memoryview, int]]:
         """For each frame a part of `out`, and its address."""
         starts = list(accumulate((plan.room for plan in self.plans), initial=0))
-        memory, array = codec.output(out, starts[-1], self._chosen)
+        memory, array = arguments.frame_output(out, starts[-1], self._chosen)
         base = address(array)
         with _Items() as at:
             for at.number, lent in enumerate(self._lent):
@@ -243,7 +243,7 @@ class _Reading:
 
 
 def _kind(x: object) -> tuple[Format, tuple[int, ...]]:
-    values, shape = vector.from_array(x)
+    values, shape = codec.taken(x)
     return values.format, shape
 
 

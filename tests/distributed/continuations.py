@@ -25,4 +25,15 @@ def record(world: World, *, names: list[str]) -> None:
         world.result[name] = transcripts.transcript(name)
 
 
-SCENARIOS: dict[str, Callable[..., None]] = {"go_on": go_on, "record": record}
+def record_boxes(world: World, *, names: list[str], device: str = "cpu") -> None:
+    """The boxes that each of these runs sends."""
+    world.join()
+    for name in names:
+        world.result[name] = transcripts.boxed(name, device)
+
+
+SCENARIOS: dict[str, Callable[..., None]] = {
+    "go_on": go_on,
+    "record": record,
+    "record_boxes": record_boxes,
+}

@@ -49,6 +49,7 @@ class Template:
     def __init__(self, threads: str | None) -> None:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("OMP_")}
         environment |= {"OPENBLAS_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+        environment["TRITON_INTERPRET"] = "1"  # for kernels of devices; torch imports Triton too
         environment["OMP_WAIT_POLICY"] = "passive"  # there are more threads than processors
         if threads is not None:
             environment["OMP_NUM_THREADS"] = threads

@@ -58,3 +58,27 @@ def test_ranks_send_the_bytes_that_they_sent(launcher: Launcher, adapter: str) -
             then = [part(rank) for rank in sent[name]]
             assert [part(result[name]) for result in told] == then, name
             assert all(len(rank) > (not revised) for rank in then), name
+
+
+@pytest.mark.parametrize("adapter", ["ddp", "fsdp", "localsgd"])
+def test_ranks_send_the_boxes_that_they_sent(launcher: Launcher, adapter: str) -> None:
+    """All boxes of version 4; its runs end with what those of version 3 do."""
+    boxes = json.loads(transcripts.BOXES.read_text())
+    assert boxes.keys() == set(transcripts.BOXED)
+    names = [name for name in transcripts.BOXED if resumed.WHOLE[name].adapter == adapter]
+    told = launcher.results("record_boxes", resumed.RANKS, names=names)
+    for name in names:
+        assert [result[name] for result in told] == boxes[name], name
+        assert [each["parameters"] for each in boxes[name]] == [
+            each["parameters"] for each in SENT[name]
+        ], name
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ["ddp-natural", "ddp-diana", "fsdp-natural", "local-sgd"])
+def test_a_device_sends_the_boxes_that_ranks_sent(launcher: Launcher, name: str) -> None:
+    boxes = json.loads(transcripts.BOXES.read_text())[name]
+    told = launcher.results(
+        "record_boxes", resumed.RANKS, names=[name], device="interpreted", deadline=200.0
+    )
+    assert [result[name] for result in told] == boxes

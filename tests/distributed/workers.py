@@ -78,9 +78,11 @@ def live(order: dict[str, Any]) -> None:
     import rounds
     import scenarios
     import sharded
+    import streams
 
     world = World(order["rank"], order["world"], Path(order["folder"]))
     modules = (scenarios, faults, memories, rounds, sharded, continuations, endings, kinds)
+    modules = *modules, streams
     known = {name: run for module in modules for name, run in module.SCENARIOS.items()}
     faulthandler.dump_traceback_later(order["deadline"] - 2)  # says where a rank hangs
     said: dict[str, Any] = {"result": world.result}

@@ -18,7 +18,7 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -242,9 +242,10 @@ def resumed(name: str, folder: Path) -> dict[str, str]:
     return told
 
 
-def trained(name: str) -> dict[str, str]:
-    """A run without a break."""
-    run = Run(WHOLE[name])
+def trained(name: str, **options: Any) -> dict[str, str]:
+    """A run without a break, with more options."""
+    case = WHOLE[name]
+    run = Run(replace(case, options=case.options | options))
     run.train(0, STEPS)
     if run.case.adapter == "localsgd":
         run.state.sync()

@@ -5,7 +5,8 @@ runs it, and never overwrites. Those in `transcripts-3.json` are of version 3 of
 ranks of that version understand each other as long as they do not change. Those in
 `transcripts.json` were made by commit d55dedf, of version 1, and those in `transcripts-2.json` of
 version 2. Their headers, tag 0, are history; all other streams have payloads only, which hold to
-this day where version 3 has no other sections, and what ranks ended with holds for all.
+this day where version 3 has no other sections, and what ranks ended with holds for all. Those in
+`transcripts-4.json` are of aligned boxes, version 4; their runs end as those of version 3 do.
 """
 
 import hashlib
@@ -28,7 +29,15 @@ from golden import resumed
 FIRST = Path(__file__).with_suffix(".json")
 SECOND = Path(__file__).with_name("transcripts-2.json")
 FILE = Path(__file__).with_name("transcripts-3.json")
+BOXES = Path(__file__).with_name("transcripts-4.json")
+BOXED = (
+    "ddp-natural", "ddp-tiny", "ddp-diana", "ddp-ef-bv", "ddp-units", "ddp-dithering", "ddp-double",
+    "ddp-bfloat16-qsgd", "ddp-float16", "ddp-exact", "fsdp-natural", "fsdp-ef14", "local-sgd",
+    "local-overlap", "local-ef14",
+)  # fmt: skip
+"""Runs that are made with aligned boxes too."""
 HEADERS = " tag 0"
+_BOXES = "boxes of "
 Transcript = dict[str, list[Any]]
 """For every receiver and tag the lengths of all messages in their order, and a digest of all."""
 
@@ -56,6 +65,37 @@ def recorded() -> Iterator[Transcript]:
             told[stream].append(hasher.hexdigest())
 
 
+@contextmanager
+def boxes_recorded() -> Iterator[Transcript]:
+    """The boxes that this process sends until the end of the block, in their order."""
+    told: Transcript = {}
+    name = "all_gather_single" if hasattr(dist, "all_gather_single") else "all_gather_into_tensor"
+    swap, gather = dist.all_to_all_single, getattr(dist, name)
+
+    def note(kind: str, content: torch.Tensor, sizes: Sequence[int]) -> None:
+        if content.dtype == torch.uint8:  # FSDP gathers parameters
+            digest = hashlib.sha256(content.numpy().tobytes()).hexdigest()
+            told.setdefault(kind, []).append([*sizes, digest[:32]])
+
+    def swapped(
+        there: torch.Tensor, own: torch.Tensor, come: Any, sizes: Any, **options: Any
+    ) -> Any:
+        note("swapped", own, sizes)
+        return swap(there, own, come, sizes, **options)
+
+    def gathered(there: torch.Tensor, own: torch.Tensor, *rest: Any, **options: Any) -> Any:
+        note("gathered", own, [own.numel()])
+        return gather(there, own, *rest, **options)
+
+    dist.all_to_all_single = swapped
+    setattr(dist, name, gathered)
+    try:
+        yield told
+    finally:
+        dist.all_to_all_single = swap
+        setattr(dist, name, gather)
+
+
 def payloads(told: dict[str, Any]) -> dict[str, Any]:
     """A transcript without the streams that headers are in."""
     return {stream: own for stream, own in told.items() if not stream.endswith(HEADERS)}
@@ -77,6 +117,13 @@ def transcript(name: str) -> dict[str, Any]:
     with recorded() as told:
         result = resumed.trained(name)
     return {**result, **dict(sorted(told.items()))}
+
+
+def boxed(name: str, device: str = "cpu") -> dict[str, Any]:
+    """The boxes that this rank sends in a run, and the parameters that it ends with."""
+    with boxes_recorded() as told:
+        result = resumed.trained(name, device=device)
+    return {**result, **told}
 
 
 def together(interpreters: Sequence[str], names: Sequence[str]) -> list[dict[str, Any]]:
@@ -105,7 +152,17 @@ def main() -> None:
     told = together([sys.executable] * resumed.RANKS, missing)
     known |= {name: [each[name] for each in told] for name in missing}
     FILE.write_text(_text(known))
-    sys.stdout.write(f"{len(missing)} transcripts written {' '.join(missing)}\n")
+    boxes = json.loads(BOXES.read_text()) if BOXES.exists() else {}
+    absent = [name for name in BOXED if name not in boxes]
+    told = together([sys.executable] * resumed.RANKS, [f"{_BOXES}{name}" for name in absent])
+    boxes |= {name: [each[f"{_BOXES}{name}"] for each in told] for name in absent}
+    BOXES.write_text(_text(boxes))
+    written = *missing, *(f"{_BOXES}{name}" for name in absent)
+    sys.stdout.write(f"{len(written)} transcripts written {' '.join(written)}\n")
+
+
+def _told(name: str) -> dict[str, Any]:
+    return boxed(name.removeprefix(_BOXES)) if name.startswith(_BOXES) else transcript(name)
 
 
 def _text(known: dict[str, Any]) -> str:
@@ -122,6 +179,6 @@ if __name__ == "__main__":
     if sys.argv[1:]:
         rank, size, store, *names = sys.argv[1:]
         resumed.join(store, int(rank), int(size))
-        sys.stdout.write(json.dumps({name: transcript(name) for name in names}))
+        sys.stdout.write(json.dumps({name: _told(name) for name in names}))
     else:
         main()

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from fewbits.errors import SpecError
 from fewbits.exits import FAILED
+from fewbits.train import shaping
 from fewbits_lab import cli
-from fewbits_lab.links import tools
 from fewbits_lab.links.names import DEFAULT
 from fewbits_lab.links.network import Network
 from fewbits_lab.links.setting import ShapedLink
@@ -32,9 +33,9 @@ def missing() -> str:
     if absent:
         return f"needs {', '.join(absent)}"
     probe = f"fewbits-probe-{os.getpid()}"
-    allowed = tools.works("ip", "netns", "add", probe)
-    allowed = allowed and tools.works("ip", "netns", "exec", probe, "true")
-    tools.works("ip", "netns", "delete", probe)
+    allowed = shaping.works("ip", "netns", "add", probe)
+    allowed = allowed and shaping.works("ip", "netns", "exec", probe, "true")
+    shaping.works("ip", "netns", "delete", probe)
     return "" if allowed else "network namespaces are not allowed here"
 
 
@@ -208,7 +209,7 @@ def test_no_program_outlives_a_killed_launcher() -> None:
         for pid in left:
             os.kill(pid, signal.SIGKILL)
         for name in namespaces(process.pid):
-            tools.run("ip", "netns", "delete", name)
+            shaping.run("ip", "netns", "delete", name)
         assert not left
 
 
@@ -300,7 +301,7 @@ def test_what_is_missing_is_said_in_one_line(
 def test_loss_without_netem_needs_nft(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Network, "_has_netem", False)
     monkeypatch.setattr(shutil, "which", lambda name: None if name == "nft" else f"/{name}")
-    with pytest.raises(tools.SpecError, match="needs nft"), Network(2, ShapedLink(None, 0.0, 0.1)):
+    with pytest.raises(SpecError, match="needs nft"), Network(2, ShapedLink(None, 0.0, 0.1)):
         pass
     assert not namespaces(os.getpid())
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fewbits.errors import SpecError
+from fewbits.theory import quantities
 from fewbits.theory.cost import TrainingJob
 from fewbits_lab.links import figures, names, planned, relay, setting, steps
 from fewbits_lab.links.laboratory import compare
@@ -41,8 +42,8 @@ def result(*contenders: str, **changed: object) -> dict:
 
 
 def test_links_are_read_with_their_units() -> None:
-    assert setting.rate("100Mbit") == 1e8
-    assert setting.rate("none") is None
+    assert quantities.link_rate("100Mbit") == 1e8
+    assert quantities.link_rate("none") is None
     assert setting.latency("5ms") == 0.005
     assert setting.latency("0") == 0
     assert setting.loss("0.1%") == pytest.approx(0.001)
@@ -54,7 +55,8 @@ def test_links_are_read_with_their_units() -> None:
 @pytest.mark.parametrize(
     ("read", "text"),
     [
-        (setting.rate, "fast"), (setting.rate, "1bit"), (setting.rate, "0Mbit"),
+        (quantities.link_rate, "fast"), (quantities.link_rate, "1bit"),
+        (quantities.link_rate, "0Mbit"),
         (setting.latency, "5"), (setting.latency, "-1ms"), (setting.latency, "1min"),
         (setting.loss, "1"), (setting.loss, "60%"), (setting.loss, "-0.1"), (setting.loss, "few"),
     ],

@@ -1,5 +1,7 @@
 """The laboratory report in a real browser: wide and narrow, light and dark, and on paper."""
 
+import fcntl
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,15 +23,24 @@ def chromium() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def report(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A page of quick experiments and all recorded results."""
-    out = tmp_path_factory.mktemp("report")
-    given = tmp_path_factory.mktemp("given")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page of quick experiments and all recorded results; processes that test share it."""
+    shared = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    base = tmp_path_factory.getbasetemp()
+    place = (base.parent if shared else base) / "page-of-all-results"
+    with Path(f"{place}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (place / "complete").exists():
+            _build(place, tmp_path_factory.mktemp("given"))
+            (place / "complete").touch()
+    return place / "index.html"
+
+
+def _build(out: Path, given: Path) -> None:
     for name, path in paths().items():
         (given / f"{name}.json").write_bytes(path.read_bytes())
     words = ["run", *QUICK, "--quick", "--out", str(out), "--recorded", str(given)]
     assert main(words) == 0
-    return out / "index.html"
 
 
 @pytest.mark.parametrize("scheme", pages.SCHEMES)

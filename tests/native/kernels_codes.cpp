@@ -111,7 +111,7 @@ void coder_encode(Case &own) {
     const size_t size = own.random.chance(5) ? own.random.below(2 * own.count + 2) : 2 * own.count;
     uint8_t *const room = own.memory(size);
     const uint8_t *const begin =
-        own.kernels.coder.encode({symbols, own.count}, model.encode, lanes.all(), {room, size});
+        own.kernels.coder.encode({symbols, own.count}, model.encode, lanes.all(), {room, size}, {});
     own.put(begin == nullptr ? SIZE_MAX : static_cast<size_t>(begin - room));
     if (begin != nullptr) { // what is below the words means nothing
         own.put(begin, static_cast<size_t>(room + size - begin));
@@ -138,7 +138,7 @@ void coder_decode(Case &own) {
     const uint8_t *const data = own.bytes(size);
     uint8_t *const symbols = own.memory(own.count);
     const uint8_t *const end =
-        own.kernels.coder.decode({data, size}, model.decode, lanes.all(), {symbols, own.count});
+        own.kernels.coder.decode({data, size}, model.decode, lanes.all(), {symbols, own.count}, {});
     own.put(end == nullptr ? SIZE_MAX : static_cast<size_t>(end - data));
     if (end != nullptr) {
         own.put_memory(symbols);

@@ -17,7 +17,8 @@ _BYTE = np.dtype(np.uint8)
 class Buffer:
     """`size` bytes from `address` on, in the memory of `device`; keeps their owner alive.
 
-    Slices are buffers too. NumPy arrays become one by `of`, and `array` is the way back.
+    Slices are buffers too. NumPy arrays become one by `of`, and `array` is the way back. The owner
+    of a device's memory is a torch tensor of exactly these bytes.
     """
 
     __slots__ = ("_address", "device", "owner", "size")
@@ -38,26 +39,28 @@ class Buffer:
     def zeros(cls, size: int, device: str = CPU) -> "Buffer":
         """New memory."""
         if device != CPU:
-            raise missing(device)
+            found: Buffer = devices(device).zeros(size, device)
+            return found
         return cls.of(np.zeros(size, np.uint8))
 
     @property
     def address(self) -> int:
         """The address of the memory; an array is asked when it is first needed."""
         if self._address is None:
-            assert isinstance(self.owner, np.ndarray)
-            self._address = library.address(self.owner)
+            owner: Any = self.owner
+            on_host = isinstance(owner, np.ndarray)
+            self._address = library.address(owner) if on_host else int(owner.data_ptr())
         return self._address
 
     def array(self, dtype: npt.DTypeLike = _BYTE) -> _Array:
-        """The memory as a flat NumPy array, wherever it starts."""
+        """The memory as a flat NumPy array, wherever it starts; the host's only."""
         owner = self.owner
         if isinstance(owner, np.ndarray) and owner.nbytes == self.size:
             if owner.dtype == dtype and owner.ndim == 1:
                 return owner
             return owner.reshape(-1).view(dtype)
         if self.device != CPU:
-            raise missing(self.device)
+            raise RuntimeError(f"memory on {self.device!r} was asked for as an array of the host")
         return array_at(self.address, self.size).view(dtype)
 
     def as_bytes(self) -> "Buffer":
@@ -66,7 +69,11 @@ class Buffer:
         return Buffer(self.address, self.size, self.device, owner)
 
     def tobytes(self) -> bytes:
-        return self.array().tobytes()
+        """A copy on the host, for which it waits if the memory is a device's."""
+        if self.device == CPU:
+            return self.array().tobytes()
+        owner: Any = self.owner
+        return bytes(owner.cpu().numpy())
 
     def __len__(self) -> int:
         return self.size
@@ -74,12 +81,24 @@ class Buffer:
     def __getitem__(self, part: slice) -> "Buffer":
         start, stop, _ = part.indices(self.size)
         size, owner = max(stop - start, 0), self.owner
-        if isinstance(owner, np.ndarray) and owner.nbytes == self.size:
-            owner = self.array()[start : start + size]
+        if self.device != CPU or (isinstance(owner, np.ndarray) and owner.nbytes == self.size):
+            whole: Any = owner if self.device != CPU else self.array()
+            owner = whole[start : start + size]
         at = None if self._address is None else self._address + start
         return Buffer(at, size, self.device, owner)
 
 
-def missing(device: str) -> SpecError:
-    """The error for memory of a `device` without a backend."""
-    return SpecError(f"fewbits has no backend for memory on {device!r}, only for {CPU!r}")
+def devices(device: str) -> Any:
+    """The backend of devices, imported with torch and Triton only now that one is asked for.
+
+    Devices are called as torch calls them. `interpreted` are CPU tensors whose kernels Triton's
+    interpreter runs.
+    """
+    if device.partition(":")[0] not in ("cuda", "interpreted"):
+        raise SpecError(
+            f"fewbits has no backend for memory on {device!r}, only for {CPU!r}, 'cuda' and "
+            "'interpreted'"
+        )
+    from fewbits.backend import device as backend
+
+    return backend

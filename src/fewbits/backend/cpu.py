@@ -13,6 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fewbits.backend import library, native_rows, parallel
+from fewbits.backend.boxes import Count
+from fewbits.backend.boxes import clear_if as clear_if
+from fewbits.backend.boxes import commit as commit
+from fewbits.backend.boxes import fill as fill
+from fewbits.backend.boxes import judge_boxes as judge_boxes
+from fewbits.backend.boxes import seal_boxes as seal_boxes
 from fewbits.backend.buffers import Buffer
 from fewbits.backend.kernel import Kind, Row, RowDirection, Written
 from fewbits.backend.kinds import composed, dithering, grid, plain, python, rotated, sign, spherical
@@ -37,11 +43,35 @@ _KINDS: dict[Kind, ModuleType] = {
 }
 
 
-def run(direction: RowDirection, table: Table, *, threads: int = 1, together: int = 1) -> None:
+def run(
+    direction: RowDirection,
+    table: Table,
+    *,
+    threads: int = 1,
+    together: int = 1,
+    counts: Buffer | None = None,
+) -> None:
     """Run every row; `together` neighbouring rows go to one thread, in order.
 
-    A `DecodeError` says which `row` is bad.
+    A `DecodeError` says which `row` is bad. With `counts` nothing is raised: bad rows are counted.
     """
+    if counts is None:
+        _run_all(direction, table, threads, together)
+        return
+    line = counts.array(np.int64)
+    try:
+        _run_all(direction, table, threads, together)
+    except DecodeError as error:
+        line[Count.BAD] += 1
+        line[Count.FIRST_BAD] = line[Count.FIRST_BAD] or (error.row or 0) + 1
+        return
+    encoding = slice(None) if direction == "encode" else np.flatnonzero(table.rows["encodes"])
+    met = table.rows["tally"][encoding]
+    line[Count.SATURATED] += int(met["saturated"].sum())
+    line[Count.NONFINITE] += int(met["nonfinite"].sum())
+
+
+def _run_all(direction: RowDirection, table: Table, threads: int, together: int) -> None:
     groups = len(table) // together
     if not groups:
         return
@@ -167,3 +197,8 @@ def judge(message: Buffer, *, threads: int = 1) -> bool:
     """Whether a message's last four bytes are the checksum of those before them."""
     given = int.from_bytes(message[-_CHECKSUM_SIZE:].tobytes(), "little")
     return given == crc32c(message[:-_CHECKSUM_SIZE], threads=threads)
+
+
+def put(buffer: Buffer, content: bytes) -> None:
+    """Fill a buffer."""
+    buffer.array()[:] = np.frombuffer(content, np.uint8)

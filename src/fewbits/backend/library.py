@@ -41,7 +41,7 @@ AnyArray = npt.NDArray[Any]
 OK, BAD_PADDING, BAD_CODE, BAD_SIGN = 0, 3, 4, 5
 CODED_LENGTHS, CODED_KIND, CODED_SHORT, CODED_LONG = 6, 7, 8, 9
 CODED_TABLE, CODED_STATE, CODED_ESCAPE, CODED_ZERO = 10, 11, 12, 13
-BAD_PLACES, BAD_LEVEL, _BAD_SCALE, _BAD_STEP, _NO_STEP, _ONLY_ZEROS = range(14, 20)
+BAD_PLACES, BAD_LEVEL, BAD_NORM, _BAD_STEP, _NO_STEP, _ONLY_ZEROS = range(14, 20)
 CODED_GAPS, _RICE_SHORT, _RICE_LEFT, _RICE_LARGE, _SPHERE_ESCAPES = range(33, 38)
 _REFUSED = {
     BAD_PADDING: "unused bits at the end of a section are not zero",
@@ -57,7 +57,7 @@ _REFUSED = {
     CODED_ZERO: "a sparse block's mask has a bit for a code that is 0",
     BAD_PLACES: WRONG_PLACES,
     BAD_LEVEL: LEVEL_WITHOUT_SCALE,
-    _BAD_SCALE: BAD_SCALE,
+    BAD_NORM: BAD_SCALE,
     _BAD_STEP: BAD_STEP,
     _NO_STEP: CODES_WITHOUT_SCALE,
     _ONLY_ZEROS: ONLY_ZEROS,
@@ -309,8 +309,13 @@ def _plane(signs: Bytes | None, count: int) -> int | None:
     return address(signs)
 
 
+def refused(status: int) -> DecodeError:
+    """The error of bytes that a decoder refuses for the reason `status`."""
+    return DecodeError(_REFUSED[status])
+
+
 def _checked(status: int) -> None:
     if status in _REFUSED:
-        raise DecodeError(_REFUSED[status])
+        raise refused(status)
     if status != OK:
         raise RuntimeError(f"the native core refused its arguments (status {status})")

@@ -83,7 +83,22 @@ class Table:
         self._sizes = np.zeros((rows, columns), np.uint64) if wide else self.rows["sizes"]
         self._wide, self.columns = wide, columns
         self._values: Buffer | None = None
+        self._device = CPU
         self._memory: list[Buffer | None] = [None] * rows  # where the sections are
+
+    @classmethod
+    def of_row(cls, direction: RowDirection, row: Row) -> "Table":
+        """A table of one row."""
+        columns = len(row.sections)
+        table = cls(1, columns)
+        table.describe(0, row.kernel, row.format, row.count(direction), columns)
+        table.bind(row.values, np.zeros(1, np.uint64))
+        table.set_keys(slice(None), [row.key])
+        if columns:
+            addresses = np.array([[own.address for own in row.sections]], np.uint64)
+            sizes = np.array([[own.size for own in row.sections]], np.uint64)
+            table.place(slice(None), row.sections[0], addresses - addresses[0, 0], sizes)
+        return table
 
     def __len__(self) -> int:
         return self.rows.size
@@ -143,17 +158,18 @@ class Table:
     @property
     def device(self) -> str:
         """Where the values are that were bound last."""
-        return CPU if self._values is None else self._values.device
+        return self._device
 
     def bind(self, values: Buffer, offsets: _Numbers) -> None:
         """Say where the rows' values are: so many bytes behind the beginning of a buffer."""
         self.rows["values"] = np.uint64(values.address) + offsets
         # As bytes, of which rows are slices.
         self._values = values if self.all_native else values.as_bytes()
+        self._device = values.device
 
-    def bind_each(self, addresses: _Numbers) -> None:
+    def bind_each(self, addresses: _Numbers, device: str = CPU) -> None:
         self.rows["values"] = addresses
-        self._values = None
+        self._values, self._device = None, device
 
     def set_keys(self, rows: Rows, keys: Sequence[bytes]) -> None:
         """Name the random streams of rows."""
@@ -201,6 +217,10 @@ class Table:
         return Tally(*(int(count) for count in counts))
 
     # ---- for backends ----
+
+    def places(self) -> tuple[_Numbers, _Numbers]:
+        """Where the sections of all rows lie, and their sizes; a line for each row."""
+        return self._sections, self._sizes
 
     def open(self) -> None:
         """Before a run: native rows know their first sections themselves."""

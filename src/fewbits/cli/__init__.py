@@ -14,6 +14,7 @@ COMMANDS = {
     "bounds": "measured bits and errors of the operators against the lower bound",
     "report": "the page of a result of fewbits train",
     "bench": "measure how fast the operators are, against a copy of the same memory",
+    "verify": "compare a device with the CPU, bit for bit, and write a report to share",
     "switch": "add up gradients for workers that train with --collective switch",
 }
 

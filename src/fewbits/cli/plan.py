@@ -34,7 +34,7 @@ def add_options(parser: Parser) -> None:
     parser.add_argument("specs", nargs="*", metavar="SPEC", help="operators (default: a selection)")
     add("--params", quantities.count, "parameters of the model, such as 25e6")
     add("--workers", quantities.count, "how many exchange gradients")
-    add("--bandwidth", quantities.bits_per_second, "of a worker's link, such as 1Gbit")
+    add("--bandwidth", quantities.bits_per_second, "of a worker's link, such as 1Gbit or 100Mbps")
     add("--compute", quantities.seconds, "a step without messages, such as 0.2s")
     add("--latency", quantities.seconds, "one way, such as 5ms (default 0s)", "0s")
     add("--exchange", quantities.seconds, "a rank's own work for one exchange of messages, such as "

@@ -16,14 +16,15 @@ def add_options(parser: Parser) -> None:
     """The options that make a `TrainSettings`, `--report`, and `--events` for our own ranks."""
     parser.add_example(
         "fewbits train\n"
+        "  fewbits train --link 100Mbit --model mlp\n"
         "  fewbits train --operator none --operator natural --report natural.html\n"
         "  fewbits train --local-steps 16 --outer nesterov --operator none --operator natural\n"
         "  torchrun --nnodes 2 --nproc-per-node 1 --rdzv-endpoint HOST:29400 -m fewbits.train"
     )
     add = parser.add_argument
     add("--operator", "--uplink", action="append", metavar="SPEC", help="repeatable; none, "
-        "fp16-hook, powersgd:rank=4, tiny or a spec (default: none, fp16-hook and "
-        "natural)")  # fmt: skip
+        "fp16-hook, powersgd:rank=4, tiny, auto or a spec (default: none, fp16-hook and "
+        "natural; with --link also natural:coder=rans and auto)")  # fmt: skip
     add("--downlink", metavar="SPEC", help="operator of the means (default: the "
         "same if it is unbiased or has feedback, else natural, coded if it is)")  # fmt: skip
     add("--feedback", metavar="METHOD", help="memory that corrects operators: ef14, "
@@ -35,13 +36,16 @@ def add_options(parser: Parser) -> None:
         "changes (default: exchange gradients in every step)")  # fmt: skip
     add("--outer", metavar="RULE", help="the step with the mean change: sgd averages, nesterov "
         "is DiLoCo's (default: sgd)")  # fmt: skip
+    add("--link", metavar="RATE", help="emulated link of every worker, each way, such as 100Mbit, "
+        "in network namespaces, without root (default: none, the loopback as it is)")  # fmt: skip
     add("--workers", type=int, default=2, metavar="N", help="local processes (default: 2)")
     add("--data", default="digits", metavar="DIR", help="digits, or a folder with MNIST's idx "
         "files, CIFAR-10 as npz or input.txt (default: digits)")  # fmt: skip
     add("--model", choices=settings.MODEL_NAMES, help="default: cnn, for text gpt")
-    add("--epochs", type=int, metavar="N", help="default: 10 on digits, else 2")
-    add("--batch-size", type=int, metavar="N", help="of all workers together (default: 64; gpt 32)")
-    add("--lr", type=float, metavar="X", help="learning rate (default: 0.05; gpt 0.002)")
+    add("--epochs", type=int, metavar="N", help="default: 10 on digits (mlp: 6), else 2")
+    add("--batch-size", type=int, metavar="N", help="of all workers together (default: 64; "
+        "mlp 128, gpt 32)")  # fmt: skip
+    add("--lr", type=float, metavar="X", help="learning rate (default: 0.05; mlp 0.1, gpt 0.002)")
     add("--momentum", type=float, default=0.9, metavar="X", help="default: 0.9")
     add("--seed", type=int, default=0, metavar="N", help="default: 0")
     add("--threads", type=int, default=1, metavar="N", help="codec threads (default: 1)")
@@ -62,6 +66,8 @@ def run(options: argparse.Namespace) -> None:
     failure = None
     if rank.is_rank():
         chosen = settings.from_options(options, workers=rank.world_size())
+        if chosen.link is not None:
+            raise SpecError("--link is for workers of this machine: torchrun's have a network")
         document = rank.run(chosen, events=options.events)
     else:
         document, failure = compare.run(settings.from_options(options))

@@ -7,10 +7,12 @@ real one.
 import queue
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from fewbits.backend.boxes import Boxes
 from fewbits.backend.buffers import Buffer
 from fewbits.core.vector import Vector
 from fewbits.errors import PeerError
@@ -54,6 +56,37 @@ class Comm(Protocol):
         Both sides must agree on the lengths, and on the order of messages in a lane. Lanes are
         independent of each other.
         """
+
+
+class LaterReading(Protocol):
+    """Copies of buffers on their way to the host."""
+
+    def is_there(self) -> bool:
+        """Whether they have arrived; never waits."""
+
+    def contents(self) -> list[bytes]:
+        """The copies; waits for them, and `PeerError` if they do not come in time."""
+
+
+class BoxComm(Protocol):
+    """Ranks that exchange boxes where they lie; a device's stream waits for them, not the host."""
+
+    @property
+    def rank(self) -> int:
+        """The number of this rank."""
+
+    @property
+    def size(self) -> int:
+        """The number of ranks."""
+
+    def swap_boxes(self, outgoing: Boxes, incoming: Boxes) -> Pending:
+        """Begin to send box r to rank r, and to receive from it what becomes box r here."""
+
+    def gather_boxes(self, own: Buffer, everyone: Boxes) -> Pending:
+        """Begin to send one box to all ranks; that of rank r becomes box r of `everyone`."""
+
+    def read_later(self, *buffers: Buffer) -> LaterReading:
+        """Begin to copy buffers to the host."""
 
 
 def exchange(comm: Comm, *mail: Mail) -> None:
@@ -124,6 +157,33 @@ class LocalComm:
                     self._mailboxes[receiver][self.rank][lane].put(data.tobytes())
         return _LocalPending(self, [incoming for _, incoming in mail], lane)
 
+    def box_backend(self, device: str) -> str:
+        return "threads"
+
+    def open_boxes(self, device: str) -> None:
+        """Do nothing, because threads are already connected."""
+
+    def beside(self, ready: object = None) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def joined(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def found_inf(self, verdict: Buffer, met: Buffer | None) -> None:
+        """Return nothing that an optimizer would take."""
+
+    def swap_boxes(self, outgoing: Boxes, incoming: Boxes) -> Pending:
+        incoming.box(self.rank).array()[:] = outgoing.box(self.rank).array()
+        ranks = range(self.size)
+        return self.start(([outgoing.box(r) for r in ranks], [incoming.box(r) for r in ranks]))
+
+    def gather_boxes(self, own: Buffer, everyone: Boxes) -> Pending:
+        everyone.box(self.rank).array()[:] = own.array()
+        return self.start(([own] * self.size, [everyone.box(rank) for rank in range(self.size)]))
+
+    def read_later(self, *buffers: Buffer) -> LaterReading:
+        return HostReading([buffer.tobytes() for buffer in buffers])
+
     def start_mean(self, vector: Vector) -> Pending:
         """Begin to replace a vector by its mean over all ranks, summed in rank order."""
         own = Buffer.of(vector.bits)
@@ -138,6 +198,18 @@ class LocalComm:
         if len(received) != buffer.size:
             raise PeerError(f"rank {sender} sent {len(received)} bytes, not {buffer.size}")
         buffer.array()[:] = np.frombuffer(received, np.uint8)
+
+
+class HostReading(NamedTuple):
+    """Copies that were there at once."""
+
+    copies: list[bytes]
+
+    def is_there(self) -> bool:
+        return True
+
+    def contents(self) -> list[bytes]:
+        return self.copies
 
 
 class _LocalMean(NamedTuple):

@@ -5,31 +5,31 @@ abort of the process or silent drift. With it, every rank learns in the same exc
 others are about to send.
 """
 
-import struct
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
 
 from fewbits import backend
+from fewbits.backend import boxes
 from fewbits.backend.buffers import Buffer
 from fewbits.collectives.comm import Comm, Incoming
 from fewbits.errors import DisagreementError, EncodeError, PeerError
 
-_STRUCT = struct.Struct("<4sHHQQQQIIQQQQ172sI")
-SIZE = _STRUCT.size
+SIZE = boxes.HEADER_SIZE
 _MAGIC = b"fwbh"
 _VERSION = 3  # of headers and payloads; docs/format.md has what changed
-_TEXT = 172
+ALIGNED_VERSION = 4  # of streams, whose payloads have aligned sections
+_TEXT = boxes.FIELD_SIZES["text"]
 
 
 class Status(IntEnum):
     """The state of a rank."""
 
-    FINE = 0
-    FAILED = 1
+    FINE = boxes.FINE_STATUS
+    FAILED = boxes.FAILED_STATUS
     NOT_FINITE = 2
     DISAGREES = 3
 
@@ -66,22 +66,30 @@ class RankHeader:
     parameter_digest: int = 0
     promise: int = 0
     text: str = ""
+    version: int | None = None  # by default that of all but streams
 
-    def encode(self) -> Buffer:
+    def packed(self) -> bytes:
+        """The header without its checksum, which a backend can write."""
         text = self.text.encode()[:_TEXT]
-        packed = _STRUCT.pack(
-            _MAGIC, _VERSION, self.status, self.phase, self.step, self.sequence, self.plan,
-            self.crc, self.parameter_digest, self.length, self.nonfinite, self.saturated,
+        return boxes.HEADER.pack(
+            _MAGIC, self.version or _VERSION, self.status, self.phase, self.step, self.sequence,
+            self.plan, self.crc, self.parameter_digest, self.length, self.nonfinite, self.saturated,
             self.promise, text, 0,
         )  # fmt: skip
-        data = Buffer.of(np.frombuffer(bytearray(packed), np.uint8))
+
+    def with_length(self, length: int) -> "RankHeader":
+        """The same header before a payload of so many bytes."""
+        return replace(self, length=length)
+
+    def encode(self) -> Buffer:
+        data = Buffer.of(np.frombuffer(bytearray(self.packed()), np.uint8))
         backend.of(data).seal(data)
         return data
 
     @classmethod
     def decode(cls, data: Buffer, rank: int) -> "RankHeader":
         """The header in `data`, which `rank` sent."""
-        magic, version, status, phase, *numbers, text, _ = _STRUCT.unpack(data.tobytes())
+        magic, version, status, phase, *numbers, text, _ = boxes.HEADER.unpack(data.tobytes())
         if magic != _MAGIC or version != _VERSION:
             raise DisagreementError(
                 f"rank {rank} does not speak this version of the protocol, {_VERSION}, but "
@@ -110,7 +118,8 @@ class ExpectedHeaders:
 
     def __init__(self, comm: Comm, *incoming: Incoming) -> None:
         self._comm = comm
-        self._received = [Buffer.zeros(SIZE) for _ in range(comm.size)]
+        own = comm.rank
+        self._received = [None if r == own else Buffer.zeros(SIZE) for r in range(comm.size)]
         self._incoming = self._received, *incoming
         self._expected = comm.expect(*self._incoming)
 
@@ -125,7 +134,9 @@ class ExpectedHeaders:
         `DisagreementError` if a rank is at another step, runs another configuration or has found a
         difference itself.
         """
-        sent = [header.encode() for header in headers], *outgoing
+        own = self._comm.rank
+        ours = [None if r == own else header.encode() for r, header in enumerate(headers)]
+        sent = ours, *outgoing
         mail = zip(sent, self._incoming, strict=True)
         pending = self._comm.start(*mail, expected=self._expected)
 
@@ -138,7 +149,7 @@ class ExpectedHeaders:
     def _answers(self, headers: Sequence[RankHeader]) -> list[RankHeader]:
         own = self._comm.rank
         answers = [
-            headers[own] if rank == own else RankHeader.decode(data, rank)
+            headers[own] if data is None else RankHeader.decode(data, rank)
             for rank, data in enumerate(self._received)
         ]
         _refuse_failures(answers)

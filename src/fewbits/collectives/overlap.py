@@ -6,18 +6,15 @@ and a fault reaches all of them in the same exchange.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
-import numpy.typing as npt
-
-from fewbits.collectives.reduction import Hops
-
-Done = Callable[[npt.NDArray[Any]], None]
+Hopping = Generator[None, None, Any]
+Done = Callable[[Any], None]
 
 
 class _Running(NamedTuple):
-    hops: Hops
+    hops: Hopping
     done: Done
 
 
@@ -31,7 +28,7 @@ class Overlap:
     def __init__(self) -> None:
         self._running: deque[_Running] = deque()
 
-    def add(self, hops: Hops, done: Done) -> None:
+    def add(self, hops: Hopping, done: Done) -> None:
         """Begin a reduction, then let each of the others go one hop further."""
         self._running.appendleft(_Running(hops, done))
         self.advance()

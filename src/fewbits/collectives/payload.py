@@ -76,11 +76,8 @@ class Payload:
     def __init__(
         self, units: Sequence[Unit], side: Literal["uplink", "downlink"], format: Format
     ) -> None:
-        self.slots = [_slot(unit, side, format) for unit in units]
-        self.columns = columns = max((len(slot.sizes) for slot in self.slots), default=0)
-        self._largest = _matrix([slot.sizes for slot in self.slots], columns)
-        self._varies = _matrix([slot.varies for slot in self.slots], columns).astype(bool)
-        self.fixed = not self._varies.any()
+        self._take_slots(units, side, format)
+        columns = self.columns
         self._table = int(self._varies.sum()) * _LENGTH.itemsize
         self._least = _matrix([slot.least for slot in self.slots], columns)
         self._roomy = self._packed(self._largest)
@@ -88,6 +85,15 @@ class Payload:
         self.memory = Buffer.zeros(self.capacity)
         self.length = self.capacity if self.fixed else 0
         self.make_room()
+
+    def _take_slots(
+        self, units: Sequence[Unit], side: Literal["uplink", "downlink"], format: Format
+    ) -> None:
+        self.slots = [_slot(unit, side, format) for unit in units]
+        self.columns = columns = max((len(slot.sizes) for slot in self.slots), default=0)
+        self._largest = _matrix([slot.sizes for slot in self.slots], columns)
+        self._varies = _matrix([slot.varies for slot in self.slots], columns).astype(bool)
+        self.fixed = not self._varies.any()
 
     @property
     def data(self) -> Buffer:

@@ -67,8 +67,8 @@ class Reduction(ABC):
         units, format = task.units, task.format
         assert task.feedback is None or format == total_format(format)
         self.comm, self.format, self.totals_format = task.comm, format, total_format(format)
-        self.signature = _digest(units, format, self.name)
-        self.label = _label(units, format)
+        self.signature = plan_digest(units, format, self.name)
+        self.label = plan_label(units, format)
         in_place = format == self.totals_format
         wide = float_dtype(self.totals_format)
         self._scratch = None if in_place else np.zeros(extent(units), wide)
@@ -144,13 +144,13 @@ class Reduction(ABC):
         outgoing, incoming = payloads
         question = Question(self.comm, batch, progress, payloads)
         tally = guarded(work, progress)
-        own = self._header(batch, phase, tally, progress)
         peers = [rank for rank in range(self.comm.size) if rank != self.comm.rank]
         with progress.spent.codec():
             distinct = {id(outgoing[rank]): outgoing[rank] for rank in peers}  # one may go to all
             crcs = {key: _crc32c(payload.data) for key, payload in distinct.items()}
+        header = self._header(batch, phase, tally, progress)
         headers = [
-            replace(own, length=payload.length, crc=crcs.get(id(payload), 0), promise=promise)
+            header(payload.length, crcs.get(id(payload), 0), promise)
             for payload, promise in zip(outgoing, following(), strict=True)
         ]
         limits = [payload.capacity for payload in coming]
@@ -169,18 +169,21 @@ class Reduction(ABC):
         progress.spent.payload_bytes += sum(_size(rest[0][rank]) for rank in peers)
         guarded(lambda: _verified(answers, incoming, peers), progress)
 
-    def _header(self, batch: int, phase: Phase, tally: Tally, progress: RankProgress) -> RankHeader:
-        progress.spent.saturated += tally.saturated
-        progress.spent.nonfinite += tally.nonfinite
-        own = RankHeader(
-            phase, progress.step, batch, self.signature,
-            nonfinite=tally.nonfinite, saturated=tally.saturated,
-            parameter_digest=progress.parameter_digest, text=self.label,
+    def _header(
+        self, batch: int, phase: Phase, tally: Tally, progress: RankProgress
+    ) -> Callable[[int, int, int], RankHeader]:
+        """The header of a payload with this length, checksum and promise."""
+        saturated, nonfinite = tally.saturated, tally.nonfinite
+        progress.spent.saturated += saturated
+        progress.spent.nonfinite += nonfinite
+        status, text = Status.FINE, self.label
+        if nonfinite and progress.nonfinite == "raise":
+            status = Status.NOT_FINITE
+            text = f"{nonfinite} gradient values are NaN or infinite"
+        return lambda length, crc, promise: RankHeader(
+            phase, progress.step, batch, self.signature, status, length, crc,
+            nonfinite, saturated, progress.parameter_digest, promise, text,
         )  # fmt: skip
-        if tally.nonfinite and progress.nonfinite == "raise":
-            text = f"{tally.nonfinite} gradient values are NaN or infinite"
-            return replace(own, status=Status.NOT_FINITE, text=text)
-        return own
 
 
 class Question:
@@ -206,7 +209,7 @@ class Question:
         """
         comm, progress, early = self._comm, self._progress, self._early
         fault = progress.fault
-        headers = [_faulty(own, fault) for own in headers] if fault is not None else headers
+        headers = [faulty(own, fault) for own in headers] if fault is not None else headers
         wait = self._expected.start(headers, *early.outgoing())
 
         def answer() -> tuple[list[RankHeader], Early]:
@@ -226,7 +229,7 @@ class Question:
         return answer
 
 
-def _faulty(own: RankHeader, fault: Exception) -> RankHeader:
+def faulty(own: RankHeader, fault: Exception) -> RankHeader:
     known = isinstance(fault, DisagreementError)
     text = str(fault) if known else f"{type(fault).__name__}: {fault}"
     return replace(own, status=Status.DISAGREES if known else Status.FAILED, text=text)
@@ -330,7 +333,7 @@ def _verified(
     return Tally()
 
 
-def _label(units: Sequence[Unit], format: Format) -> str:
+def plan_label(units: Sequence[Unit], format: Format) -> str:
     """A description of a batch, for users who compare two that differ."""
     operators = Counter(f"{unit.uplink}/{unit.downlink}" for unit in units)
     counts = ", ".join(f"{count} {pair}" for pair, count in operators.items())
@@ -339,7 +342,7 @@ def _label(units: Sequence[Unit], format: Format) -> str:
     return f"{format.name} units, {size} bytes both ways: {counts or 'none'}{names}"
 
 
-def _digest(units: Sequence[Unit], format: Format, name: str) -> int:
+def plan_digest(units: Sequence[Unit], format: Format, name: str) -> int:
     """64 bits that differ if two ranks' batches or the lengths of their messages differ."""
     hasher = blake2b(f"{name} {format.name}".encode(), digest_size=8)
     for unit in units:

@@ -67,12 +67,20 @@ class Batch:
             if not payload.fixed:
                 payload.make_room()
                 self._place(number)
-        self.table.set_keys(slice(None), [rng.child_key(name) for name in self._tokens])
+        self.set_keys(rng)
         tally = self._run("encode", values) if run is None else run(values)
         for number, payload in enumerate(self.payloads):
             if not payload.fixed:
                 payload.close(self.table.sizes(self._rows(number), payload.columns).copy())
         return tally
+
+    def set_keys(self, rng: Rng) -> None:
+        self.table.set_keys(slice(None), [rng.child_key(name) for name in self._tokens])
+
+    def run_unseen(self, direction: RowDirection, values: Buffer, counts: Buffer) -> None:
+        """Run all slots, whose sections have fixed sizes; what is met goes to `counts`."""
+        self.table.bind(values, self.offsets)
+        backend.of(values).run(direction, self.table, threads=self.threads, counts=counts)
 
     def decode(self, values: npt.NDArray[Any]) -> Tally:
         for number, payload in enumerate(self.payloads):
@@ -131,6 +139,17 @@ class Summation:
         self._scratch = np.zeros((threads, most), float_dtype(self._wide))
         for number, payload in enumerate(terms):
             self._place(1 + number, payload)
+        if onward is not None:
+            self._place(-1, onward)
+
+    def run_unseen(self, totals: Buffer, counts: Buffer, rng: Rng | None = None) -> None:
+        """Sum payloads of fixed sizes, or with `rng` also encode; what is met goes to `counts`."""
+        if rng is not None:
+            self._set_keys(rng)
+        self.table.bind(totals, self._offsets)
+        backend.of(totals).run(
+            "accumulate", self.table, threads=self.threads, together=self._rows, counts=counts
+        )
 
     def run(self, totals: npt.NDArray[Any]) -> Tally:
         self._open()
@@ -143,13 +162,18 @@ class Summation:
         self._open()
         onward.make_room()
         self._place(-1, onward)
-        last = slice(self._rows - 1, None, self._rows)
-        keys = [rng.child_key(token(slot.name)) for slot in onward.slots]
-        self.table.set_keys(last, keys)
+        last = self._set_keys(rng)
         self._sum(self._places(), self._scratch)
         if not onward.fixed:
             onward.close(self.table.sizes(last, onward.columns).copy())
         return self.table.tally(last)
+
+    def _set_keys(self, rng: Rng) -> slice:
+        """Name the streams of the rows that encode totals; these rows."""
+        assert self.onward is not None
+        last = slice(self._rows - 1, None, self._rows)
+        self.table.set_keys(last, [rng.child_key(token(own.name)) for own in self.onward.slots])
+        return last
 
     def _describe(self, first: int, at: int) -> None:
         slot, table = self.terms[0].slots[at], self.table

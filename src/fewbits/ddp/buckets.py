@@ -9,8 +9,9 @@ from torch import Tensor
 from torch.distributed import GradBucket  # type: ignore[attr-defined]
 
 from fewbits.attached import described, sparse
-from fewbits.session import Job, ModelParameter
-from fewbits.transport.tensors import TensorValues, parameter_digest
+from fewbits.session import Job, ModelParameter, SessionComm
+from fewbits.transport.side_stream import pending_on
+from fewbits.transport.tensors import TensorValues, add_witness, parameter_digest
 
 
 class BucketNames:
@@ -31,39 +32,42 @@ class BucketNames:
         return known
 
 
-def job(bucket: GradBucket, names: BucketNames) -> "tuple[Job, torch.futures.Future[torch.Tensor]]":
+def job(
+    bucket: GradBucket, names: BucketNames, comm: SessionComm, *, staged: bool
+) -> "tuple[Job, torch.futures.Future[torch.Tensor]]":
     """The job of a bucket, and the future that will hold its tensor."""
     tensor, parameters = bucket.buffer(), bucket.parameters()
     own = [names(parameter) for parameter in parameters]
     if tensor.layout != torch.strided:  # nobody has looked at the layers, as `attach` does
         raise sparse(own[0].name)
-    future: torch.futures.Future[torch.Tensor]
-    ready = None
-    if tensor.is_cuda:  # never run: there was no GPU to run it on
-        future = torch.futures.Future(devices=[tensor.device])
-        ready = torch.cuda.Event()  # type: ignore[no-untyped-call]
-        ready.record()
-    else:
-        future = torch.futures.Future()
+    on_host = tensor.device.type == "cpu"
+    future, ready = (torch.futures.Future(), None) if on_host else pending_on(tensor)
     made = Job(
         bucket.index(),
-        TensorValues(tensor, ready),
+        TensorValues(tensor, ready, staged=staged),
         own,
         is_last=bucket.is_last(),
         # In DDP's `join` a rank without inputs sends zeros outside of any backward pass.
-        without_inputs=torch._C._current_graph_task_id() == -1 and not tensor.any(),
+        # A device is not asked whether they are: the host would wait for it.
+        without_inputs=torch._C._current_graph_task_id() == -1
+        and not (on_host and bool(tensor.any())),
         # If no rank has reached them, DDP drops their mean: what is remembered must not be in it.
         unused=[names(each).name for each in parameters if each.grad is None],
         digest=partial(parameter_digest, tensor, parameters),
-        ended=partial(_end, future, tensor),
+        witness=partial(add_witness, tensor, parameters),
+        ended=partial(_end, future, tensor, comm),
     )
     return made, future
 
 
 def _end(
-    future: "torch.futures.Future[torch.Tensor]", tensor: Tensor, failure: Exception | None
+    future: "torch.futures.Future[torch.Tensor]",
+    tensor: Tensor,
+    comm: SessionComm,
+    failure: Exception | None,
 ) -> None:
     if failure is None:
-        future.set_result(tensor)
+        with comm.beside():  # whoever waits for the future waits for this stream
+            future.set_result(tensor)
     else:
         future.set_exception(failure)  # type: ignore[arg-type]

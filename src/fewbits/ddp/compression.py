@@ -7,11 +7,12 @@ import torch
 from torch.distributed import GradBucket  # type: ignore[attr-defined]
 from torch.nn.parallel import DistributedDataParallel
 
-from fewbits.attached import AttachedToSteps, refuse_sparse
+from fewbits.attached import AttachedToSteps, placed, refuse_sparse
 from fewbits.core.operator import Operator
 from fewbits.ddp import buckets
 from fewbits.errors import SpecError
 from fewbits.session import (
+    AdapterParts,
     GradientOptions,
     ModelParameters,
     Options,
@@ -48,13 +49,22 @@ class Compression(AttachedToSteps):
         comm: SessionComm | None = None,
         **options: Unpack[GradientOptions],
     ) -> None:
-        chosen, self._names = Options.of(options), buckets.BucketNames(names)
+        named = list(names)
+        chosen, self._names = Options.of(options), buckets.BucketNames(named)
+        device, formats = placed(parameter for _, parameter in named)
         routing = routes(uplink, downlink, chosen, ModelParameters(self._names.given))
-        self.session = Session(comm or TorchComm(process_group, chosen.timeout), routing, chosen)
+        self.session = Session(
+            comm or TorchComm(process_group, chosen.timeout),
+            routing,
+            chosen,
+            AdapterParts(device=device, formats=formats),
+        )
 
     def submit(self, bucket: GradBucket) -> "torch.futures.Future[torch.Tensor]":
         """Take a bucket; the future holds the mean over all ranks, in the bucket's own tensor."""
-        job, future = buckets.job(bucket, self._names)
+        session = self.session
+        staged = session.options.staged
+        job, future = buckets.job(bucket, self._names, session.comm, staged=staged)
         self.session.submit(job)
         if job.is_last:
             # DDP waits for every bucket right after this one. Waiting here costs no overlap and

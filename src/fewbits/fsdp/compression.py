@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from fewbits.attached import AttachedToSteps, described, refuse_sparse
+from fewbits.attached import AttachedToSteps, described, placed, refuse_sparse
 from fewbits.core.operator import Operator
 from fewbits.errors import PeerError, SpecError
 from fewbits.fsdp import shards
@@ -81,7 +81,9 @@ class ShardedCompression(AttachedToSteps):
         given = (described(name, own) for name, own in model.named_parameters())
         routing = replace(route(uplink, None, chosen, ModelParameters(given)), downlink=Identity())
         self._comm = TorchComm(self.groups[0].process_group, chosen.timeout)
-        self.session = Session(self._comm, routing, chosen, _parts(self.groups))
+        device, formats = placed(model.parameters())
+        parts = replace(_parts(self.groups), device=device, formats=formats)
+        self.session = Session(self._comm, routing, chosen, parts)
 
     def install(self) -> None:
         """Make FSDP call our collectives."""
@@ -106,7 +108,8 @@ class ShardedCompression(AttachedToSteps):
     ) -> None:
         """Fill `output` with this rank's row of the mean of all inputs, or of what `op` says."""
         self.start()
-        values, result = TensorValues(input), TensorValues(output)
+        staged = self.session.options.staged
+        values, result = TensorValues(input, staged=staged), TensorValues(output, staged=staged)
         job = ScatterJob(group.index, values, (), outcome=group, result=result, layout=group.layout)
         if op != dist.ReduceOp.AVG:
             job.sums = True
@@ -117,8 +120,13 @@ class ShardedCompression(AttachedToSteps):
         task = torch._C._current_graph_task_id()
         if task != self._task:  # also after a backward pass that an error of the user's has ended
             self._task = task
-            torch.autograd.Variable._execution_engine.queue_callback(self.session.end_step)
-        self.session.submit(job)
+            torch.autograd.Variable._execution_engine.queue_callback(self._end_step)
+        with self._comm.joined():
+            self.session.submit(job)
+
+    def _end_step(self) -> None:
+        with self._comm.joined():
+            self.session.end_step()
 
     def all_gather(
         self, group: ShardGroup, bytes_: int, gather: Callable[[float], dist.Work | None]
@@ -140,6 +148,8 @@ class ShardedCompression(AttachedToSteps):
                 why = reason(error, timeout)
                 raise PeerError(f"lost {lost or 'some rank'} in {text}: {why}") from error
 
+        if self.session.stream is not None:  # the host waits for no rank before it queues work
+            return gathered()
         return self.session.together(text, gathered)
 
     def report(self) -> ShardReport:

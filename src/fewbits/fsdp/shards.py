@@ -14,10 +14,12 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.fsdp import FSDPModule
 
+from fewbits.backend.buffers import Buffer
 from fewbits.collectives.payload import Unit, units_of
 from fewbits.errors import SpecError
 from fewbits.session import ModelParameter, Routing
 from fewbits.theory.cost import PIECE
+from fewbits.transport.tensors import TensorValues
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,16 @@ class ShardGroup:
         for parameter in self.trained:
             if parameter.sharded_param.grad is not None:
                 parameter.sharded_param.grad.zero_()
+
+    def note_nonfinite(self, counts: Buffer) -> None:
+        """Note nothing: every rank has noted its own means."""
+
+    def clear_if(self, device: str, verdict: Buffer, met: Buffer | None) -> None:
+        """Zero the gradients that FSDP has by the end of a step, unless it has ended well."""
+        for parameter in self.trained:
+            gradient = parameter.sharded_param.grad
+            if gradient is not None:
+                TensorValues(gradient.to_local()).clear_if(device, verdict, met)
 
     def shards(self, ranks: int) -> ShardLayout:
         """The layout of the gradients of all parameters that are not frozen."""

@@ -9,7 +9,7 @@ from weakref import WeakSet
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from fewbits.attached import Attached, described
+from fewbits.attached import Attached, described, placed
 from fewbits.backend.buffers import Buffer
 from fewbits.collectives.comm import exchange
 from fewbits.core.operator import Operator
@@ -33,7 +33,8 @@ from fewbits.session import (
     route,
     takes,
 )
-from fewbits.transport.tensors import TensorValues, parameter_digest
+from fewbits.transport.side_stream import event
+from fewbits.transport.tensors import TensorValues, add_witness, parameter_digest
 from fewbits.transport.torch_comm import TorchComm
 
 _IN_ROUNDS: WeakSet[nn.Module] = WeakSet()  # models whose rounds are not closed
@@ -64,10 +65,12 @@ class LocalSGD(Attached):
         self.outer, self.skipped = named_outer(chosen.outer), False
         named = vectors.trained(model)
         buffers = vectors.averaged_buffers(model, chosen.average_buffers)
+        lies, _ = placed(own for _, own in named)
+        self._device = "cpu" if lies is None or chosen.staged else lies
         self._standing = Standing(
             [
                 Rounds(each, momentum=self.outer.has_momentum, overlap=self.overlap)
-                for each in vectors.of(model, named, buffers)
+                for each in vectors.of(model, named, buffers, self._device)
             ]
         )
         self._under_way: list[Job] = []
@@ -89,6 +92,8 @@ class LocalSGD(Attached):
         model = standing.shapes_digest([*shapes, *buffers])
         overlap = " overlap" if self.overlap else ""
         return AdapterParts(
+            device=self._device,
+            formats=[own.vector.name for own in standing.rounds],
             agreed={"vectors": model},
             first_words=f"local-steps={self.local_steps} outer={self.outer}{overlap} "
             f"model={model} ",
@@ -102,11 +107,13 @@ class LocalSGD(Attached):
         """Give all ranks the parameters and averaged buffers of rank 0, from which rounds begin."""
         comm = self.session.comm
         for own in self._standing.rounds:
-            content = Buffer.of(own.start.numpy())
+            host = own.start.cpu()  # itself, if it lies there
+            content = Buffer.of(host.numpy())
             to_all = [content if comm.rank == 0 else None] * comm.size
             from_first = [content if comm.rank and not rank else None for rank in range(comm.size)]
             if comm.size > 1:
                 exchange(comm, (to_all, from_first))
+                own.start.copy_(host)
             own.restart()
         _IN_ROUNDS.add(self._model)
 
@@ -190,10 +197,11 @@ class LocalSGD(Attached):
         for index, own in enumerate(rounds):
             job = Job(
                 index,
-                TensorValues(own.changed),
+                TensorValues(own.changed, None if self._device == "cpu" else event()),
                 own.vector.parameters,
                 is_last=index == len(rounds) - 1,
                 digest=partial(parameter_digest, own.changed, [own.start]),
+                witness=partial(add_witness, own.changed, [own.start]),
             )
             self._under_way.append(job)
             self.session.submit(job)
@@ -202,7 +210,11 @@ class LocalSGD(Attached):
         jobs, self._under_way = self._under_way, []
         for job in jobs:
             self.session.wait(job)
+        with self.session.comm.joined():
+            pass  # from here on the program's stream has the means
         if jobs:
+            if self.session.options.nonfinite != "propagate":
+                self.session.look()  # what becomes of the round depends on it
             self._standing.sick = self.session.accounting.skipped
 
     def _receive(self) -> Literal["nothing", "taken", "thrown away"]:

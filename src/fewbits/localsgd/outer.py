@@ -48,8 +48,17 @@ class Outer(Spelled):
                 np.multiply(mean[part], mean.dtype.type(self.lr), out=mean[part])
                 np.subtract(start[part], mean[part], out=start[part])
 
+    def apply_there(self, start: Any, mean: Any, momentum: Any) -> None:
+        """`apply` for tensors, where they lie, with the same roundings."""
+        self._turn(mean, momentum)
+        mean *= self.lr
+        start -= mean
+
     def _direction(self, mean: _Array, momentum: _Array | None, scratch: _Array) -> None:
         """Turn the mean into the direction that is subtracted; by default they are the same."""
+
+    def _turn(self, mean: Any, momentum: Any) -> None:
+        """`_direction` for tensors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +93,11 @@ class Nesterov(Outer):
         np.add(momentum, mean, out=momentum)
         np.multiply(momentum, factor, out=scratch)
         np.add(mean, scratch, out=mean)
+
+    def _turn(self, mean: Any, momentum: Any) -> None:
+        momentum *= self.momentum
+        momentum += mean
+        mean += momentum * self.momentum
 
 
 RULES: dict[str, type[Outer]] = {cls.name: cls for cls in (Sgd, Nesterov)}

@@ -52,12 +52,15 @@ class Rounds:
     def apply(self, outer: Outer) -> None:
         """Take the outer step: `changed` holds the mean, and is used up."""
         count = self.vector.trained
-        momentum = None if self.momentum is None else self.momentum.numpy()
-        outer.apply(self.start[:count].numpy(), self.changed[:count].numpy(), momentum)
+        if self.start.device.type != "cpu":
+            outer.apply_there(self.start[:count], self.changed[:count], self.momentum)
+        else:
+            momentum = None if self.momentum is None else self.momentum.numpy()
+            outer.apply(self.start[:count].numpy(), self.changed[:count].numpy(), momentum)
         self.start[count:] = self.changed[count:]
 
     def arrays(self, *, pending: bool) -> SavedState:
-        return {key: tensor.numpy().copy() for key, tensor in self._saved(pending).items()}
+        return {key: tensor.cpu().numpy().copy() for key, tensor in self._saved(pending).items()}
 
     def check(self, arrays: SavedState, *, pending: bool, sick: bool) -> set[str]:
         """Refuse arrays that do not fit or are not finite; returns the names of those needed.
@@ -69,8 +72,8 @@ class Rounds:
             given = arrays.get(key)
             if (
                 given is None
-                or given.shape != own.numpy().shape
-                or given.dtype != own.numpy().dtype
+                or given.shape != tuple(own.shape)
+                or given.dtype.name != self.vector.name
             ):
                 found = "nothing" if given is None else f"{given.shape} {given.dtype}"
                 raise DisagreementError(

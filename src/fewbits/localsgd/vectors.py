@@ -32,8 +32,14 @@ class PlacedTensor(NamedTuple):
 class FlatTensors:
     """All tensors of one precision, parameters first: the first `trained` values are theirs."""
 
-    def __init__(self, model: nn.Module, dtype: torch.dtype, named: Sequence[tuple[str, Tensor]]):
-        self.dtype = dtype
+    def __init__(
+        self,
+        model: nn.Module,
+        dtype: torch.dtype,
+        named: Sequence[tuple[str, Tensor]],
+        device: str,
+    ) -> None:
+        self.dtype, self.device = dtype, device
         self._model = model
         buffers = dict(model.named_buffers())
         self.entries: list[PlacedTensor] = []
@@ -55,7 +61,8 @@ class FlatTensors:
         return str(self.dtype).removeprefix("torch.")
 
     def empty(self, count: int | None = None) -> Tensor:
-        return torch.zeros(self.count if count is None else count, dtype=self.dtype)
+        size = self.count if count is None else count
+        return torch.zeros(size, dtype=self.dtype, device=self.device)
 
     @torch.no_grad()
     def read(self, into: Tensor) -> None:
@@ -101,11 +108,15 @@ def trained(model: nn.Module) -> list[tuple[str, Tensor]]:
 
 
 def of(
-    model: nn.Module, named: Sequence[tuple[str, Tensor]], buffers: Sequence[tuple[str, Tensor]]
+    model: nn.Module,
+    named: Sequence[tuple[str, Tensor]],
+    buffers: Sequence[tuple[str, Tensor]],
+    device: str = "cpu",
 ) -> list[FlatTensors]:
-    """One vector for each precision, in the order of its first parameter."""
+    """One vector on a device for each precision, in the order of its first parameter."""
     wide = {name: _WIDE[own.dtype] for name, own in (*named, *buffers)}
+    both = *named, *buffers
     return [
-        FlatTensors(model, dtype, [(n, own) for n, own in (*named, *buffers) if wide[n] == dtype])
+        FlatTensors(model, dtype, [(n, own) for n, own in both if wide[n] == dtype], device)
         for dtype in dict.fromkeys(wide.values())
     ]

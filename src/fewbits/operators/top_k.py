@@ -62,4 +62,5 @@ class _RangedTopK(TopK):
         return (Packed("places", subsets.size(d, self.reduced(d)), width=8, bound=256),)
 
     def kernel(self, d: int) -> Kernel:
-        return Kernel(self.kind, RANGED, (self.reduced(d),))
+        kept = self.reduced(d)
+        return Kernel(self.kind, RANGED if kept < d else 0, (kept,))  # all: there are no places

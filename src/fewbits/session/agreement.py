@@ -17,6 +17,8 @@ from fewbits.session.configuration import RankConfiguration
 
 Found = TypeVar("Found")
 _TEXT = 4096  # bytes of a configuration, of every rank: nobody need believe a length
+_DIGITS = 16  # of the digest before it
+_WANTED = 64  # bytes at most of what a rank wants
 _SHOWN = 80  # letters of a value
 
 
@@ -28,17 +30,25 @@ class RankAgreement:
     progress: RankProgress
     configuration: RankConfiguration
 
-    def on_configuration(self) -> None:
-        """Raise unless all ranks have the same configuration; the error names what differs."""
+    def on_configuration(self, flow: Callable[[], str] = lambda: "") -> list[str]:
+        """Raise unless all ranks have the same configuration; the error names what differs.
+
+        `flow` is how this rank's values want to travel, in a word, or an error that all ranks get.
+        Returns what each rank wants.
+        """
         start = RankProgress(step=self.progress.step)  # of its own: reports count steps only
-        _, own = _found(self.comm, start, lambda: (start.step, self.configuration.agreed()))
-        texts = _exchanged(self.comm, _packed(own))
+        _, (own, wanted) = _found(
+            self.comm, start, lambda: (start.step, (self.configuration.agreed(), flow()))
+        )
+        told = [_divided(text) for text in _exchanged(self.comm, _packed(own, wanted))]
+        texts = [text for text, _ in told]
         if len(set(texts)) > 1:
             defaults = self.configuration.options.agreed(defaults=True)
             found = [defaults | _unpacked(text) for text in texts]
             raise DisagreementError(
                 f"ranks do not run the same: {_differences(found, self.comm.rank)}"
             )
+        return [theirs for _, theirs in told]
 
     def on_deed(self, text: str) -> None:
         """Raise unless all ranks are about to do the same."""
@@ -86,10 +96,20 @@ def _digest(text: str) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
-def _packed(pairs: Mapping[str, str]) -> bytes:
-    """A digest of everything, and as much of it as there is room for."""
+def _packed(pairs: Mapping[str, str], wanted: str = "") -> bytes:
+    """A digest of everything, and as much of it as there is room for; ranks may want another flow.
+
+    That is a word behind the digest, and not in it.
+    """
     text = "".join(f"\n{name}={value}" for name, value in pairs.items())
-    return f"{_digest(text):016x}{text}".encode()[:_TEXT].ljust(_TEXT, b"\0")
+    return f"{_digest(text):016x}{wanted}{text}".encode()[:_TEXT].ljust(_TEXT, b"\0")
+
+
+def _divided(content: bytes) -> tuple[bytes, str]:
+    """What all ranks must have in common, and what this one wants."""
+    first, line, rest = content.rstrip(b"\0").partition(b"\n")
+    told, wanted = first[:_DIGITS] + line + rest, first[_DIGITS:]
+    return told[: _TEXT - _WANTED], wanted.decode(errors="replace")  # the digest knows the rest
 
 
 def _unpacked(content: bytes) -> dict[str, str]:

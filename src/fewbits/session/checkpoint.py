@@ -20,14 +20,19 @@ class Checkpoint:
     """Saves and loads the memories of a session and its adapter's own arrays; see `Attached`."""
 
     def __init__(
-        self, agreement: RankAgreement, adapter: AdapterParts, start: Callable[[], None]
+        self,
+        agreement: RankAgreement,
+        adapter: AdapterParts,
+        start: Callable[[], None],
+        look: Callable[[], None],
     ) -> None:
         self._agreement, self._configuration = agreement, agreement.configuration
         self._chooser = agreement.configuration.chooser
-        self._adapter, self._start = adapter, start
+        self._adapter, self._start, self._look = adapter, start, look
 
     def state_dict(self) -> SavedState:
         self._adapter.settle()
+        self._look()
         feedback = self._chooser.saved.feedback
         memories = feedback.store.arrays() if feedback else {}
         own = {f"{OWN}{name}": array for name, array in self._adapter.arrays().items()}
@@ -69,6 +74,7 @@ class Checkpoint:
     def _go_on(self, find: Callable[[], SavedState | Sequence[SavedState]], reshard: bool) -> None:
         """Resume from the states that all ranks find, at the same step, on all ranks or on none."""
         self._adapter.settle()
+        self._look()
         self._start()
         step, (memories, own) = self._agreement.on_step(
             lambda: self._loaded(find(), reshard), lambda found: self._common(found[0])

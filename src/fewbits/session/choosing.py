@@ -31,6 +31,12 @@ class Chooser:
         self.reducers: Sequence[Reducer] = [reducer]
         self.agreed = reducer.routing.uplink.spec, reducer.routing.downlink.spec
 
+    def use(self, reducer: Reducer) -> None:
+        """Choose another one from now on, with the memories of the first."""
+        reducer.feedback = self.saved.feedback
+        self.reducer = self.saved = reducer
+        self.reducers = [reducer]
+
     def watch(self, job: Job) -> None:
         """Look at a job before it is reduced."""
 

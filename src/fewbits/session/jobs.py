@@ -9,9 +9,13 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from fewbits import backend
+from fewbits.backend.boxes import Count
+from fewbits.backend.buffers import Buffer
 from fewbits.collectives.payload import Unit
 from fewbits.core import vector
 from fewbits.core.vector import Vector
+from fewbits.reference.formats import Format
 from fewbits.session.routing import ModelParameter, Routing
 
 _Array = npt.NDArray[Any]
@@ -61,6 +65,35 @@ class JobValues(Outcome, Protocol):
         """The first values, at most `count`."""
 
 
+class StreamOutcome(Protocol):
+    """The result of a batch of a stream, at which the host does not look."""
+
+    def note_nonfinite(self, counts: Buffer) -> None:
+        """Add the number of values that are not finite to a line of `boxes.Count`."""
+
+    def clear_if(self, device: str, verdict: Buffer, met: Buffer | None) -> None:
+        """Replace all values by zero unless the step has ended well."""
+
+
+class StreamValues(JobValues, StreamOutcome, Protocol):
+    """A flat vector that can be worked on where it lies."""
+
+    @property
+    def ready(self) -> object:
+        """The event after which a device has the values, if they need one."""
+
+    def lend(self, device: str, *, wide: bool) -> tuple[Buffer, Format]:
+        """The values where they lie, for a stream; `wide` with 32 bits or more."""
+
+    def lend_columns(
+        self, device: str, columns: slice, rows: int, *, wide: bool
+    ) -> tuple[Buffer, Format]:
+        """The same of some columns of a vector that has so many rows."""
+
+    def take(self, part: slice, mean: Buffer, format: Format) -> None:
+        """Write the mean of some values, unless it lies there already."""
+
+
 @dataclass(slots=True)
 class Job:
     """Values of some parameters, one after the other, that become the mean over all ranks.
@@ -76,6 +109,7 @@ class Job:
     without_inputs: bool = False  # no gradient: this rank only accompanies the others
     unused: Collection[str] = ()  # names of parameters that the backward pass did not reach
     digest: Callable[[], int] = lambda: 0
+    witness: Callable[[Buffer], None] = lambda _: None  # the same for streams; see `StepRecord`
     ended: Callable[[Exception | None], None] = lambda _: None
     outcome: Outcome | None = None  # by default the values
     since: float = field(default_factory=time.perf_counter)
@@ -131,6 +165,31 @@ class ArrayValues:
 
     def write_back(self) -> None:
         """Do nothing, because `read` returns the array itself."""
+
+    @property
+    def ready(self) -> None:
+        """Nothing to wait for."""
+
+    def lend(self, device: str, *, wide: bool) -> tuple[Buffer, Format]:
+        """The array itself, or a float32 copy of 16-bit values."""
+        lent = self.read(wide=wide)
+        return Buffer.of(lent.bits), lent.format
+
+    def lend_columns(
+        self, device: str, columns: slice, rows: int, *, wide: bool
+    ) -> tuple[Buffer, Format]:
+        part = np.ascontiguousarray(self._array.reshape(rows, -1)[:, columns]).reshape(-1)
+        return ArrayValues(part).lend(device, wide=wide)
+
+    def take(self, part: slice, mean: Buffer, format: Format) -> None:
+        with np.errstate(all="ignore"):  # an overflow becomes infinite
+            self._array[part] = mean.array(format.name)[: self._array[part].size]
+
+    def note_nonfinite(self, counts: Buffer) -> None:
+        counts.array(np.int64)[Count.NONFINITE] += np.count_nonzero(~np.isfinite(self._array))
+
+    def clear_if(self, device: str, verdict: Buffer, met: Buffer | None) -> None:
+        backend.at(device).clear_if(Buffer.of(self._array), verdict, met)
 
     def is_finite(self) -> bool:
         return bool(np.isfinite(self._array).all())

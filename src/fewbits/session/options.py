@@ -37,6 +37,8 @@ class ScatterOptions(TypedDict, total=False):
     seed: int
     timeout: float
     threads: int
+    device: str | None
+    staged: bool
 
 
 class MeanOptions(ScatterOptions, total=False):
@@ -69,6 +71,10 @@ def option(
     Ranks agree on what `agreed` makes of its value, or `free` says why they need not.
     """
     return field(default=default, metadata={"help": help, "agreed": agreed, "free": free})
+
+
+def _is_device(name: object) -> bool:
+    return isinstance(name, str) and name.partition(":")[0] in ("cpu", "cuda", "interpreted")
 
 
 def listed(values: Sequence[object]) -> str:
@@ -123,6 +129,17 @@ class Options:
         "threads of the codec; results do not depend on their number.",
         free="every number of threads gives the same bytes",
     )
+    device: str | None = option(
+        None,
+        "which backend works on the values; by default that of the device where they lie. "
+        "`interpreted` runs a device's kernels on CPU tensors, for tests.",
+        free="every backend gives the same bytes",
+    )
+    staged: bool = option(
+        False,
+        "copies values of a device to the host and back, for what a device cannot do.",
+        free="ranks are told how the values of each want to travel",
+    )
     collective: str = option(
         "sharded",
         "`sharded` (every rank averages a share), `star` (rank 0 averages all), `gather` (every "
@@ -149,6 +166,10 @@ class Options:
             raise SpecError(f"nonfinite must be propagate, skip or raise, got {self.nonfinite!r}")
         if not isinstance(self.timeout, int | float) or not 0 < self.timeout < math.inf:
             raise SpecError(f"timeout must be a positive number of seconds, got {self.timeout!r}")
+        if self.device is not None and not _is_device(self.device):
+            raise SpecError(f"device must be cpu, cuda or interpreted, got {self.device!r}")
+        if self.device is not None and self.staged:
+            raise SpecError("staged=True goes through the host: leave device out")
         if not isinstance(self.threads, int) or self.threads < 1:
             raise SpecError(f"threads must be a positive whole number, got {self.threads!r}")
 

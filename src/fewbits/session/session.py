@@ -1,7 +1,7 @@
 """The session: the compression of one model on one rank, composed of named parts."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from fewbits.collectives.progress import RankProgress
 from fewbits.errors import EncodeError
@@ -14,13 +14,15 @@ from fewbits.session.auto import UNCOMPRESSED
 from fewbits.session.checkpoint import Checkpoint
 from fewbits.session.choosing import AutoChooser, Chooser
 from fewbits.session.configuration import RankConfiguration
-from fewbits.session.jobs import Job, Outcome
+from fewbits.session.flows import Flow
+from fewbits.session.jobs import Job, Outcome, StreamOutcome
 from fewbits.session.options import REDUCE_SCATTER, Options
 from fewbits.session.pipeline import GRACE, Background, Pipeline, Watch
 from fewbits.session.plain import Plain
 from fewbits.session.reducer import Compressed, Reducer
 from fewbits.session.routing import Routing
 from fewbits.session.scattering import Scattering
+from fewbits.session.streaming import ScatteringStream, Streaming
 from fewbits.switch.job import Switching
 
 _Result = TypeVar("_Result")
@@ -43,14 +45,15 @@ class Session:
     ) -> None:
         adapter = adapter or AdapterParts()
         self.comm, self.options = comm, options
+        self._flow, self._rng = Flow(comm, options, adapter), _rng(options, adapter.stream)
         self.progress = RankProgress(options.nonfinite)
         switching = Switching.of(options.collective, options.aggregators)
-        self._chooser = _chooser(routing, self.progress, options, adapter.stream, switching)
+        self._chooser = _chooser(routing, self.progress, options, self._rng, switching)
         configuration = RankConfiguration(self._chooser, options, adapter)
         self._agreement = RankAgreement(comm, self.progress, configuration)
         self._has_thread = adapter.has_thread
         self.accounting = Accounting(self.progress, self._chooser, options.collective)
-        self.checkpoint = Checkpoint(self._agreement, adapter, self.start)
+        self.checkpoint = Checkpoint(self._agreement, adapter, self.start, self.look)
         self._pipeline: Pipeline | None = None
         self._outcomes: list[Outcome] = []  # of this step
 
@@ -73,11 +76,27 @@ class Session:
             return
         self.comm.open()
         defaults.refuse_momentum_alone(self.routing.feedback, self.comm.size)
-        self._agreement.on_configuration()
+        wanted = self._agreement.on_configuration(lambda: self._flow.wanted(self.routing))
+        self._take_flow(self._flow.is_stream(wanted, self._chooser))
         for reducer in self._chooser.reducers:
             reducer.prepare(self.comm)
         self.progress.promises = self._chooser.reducer.promises
         self._pipeline = self._background() if self._has_thread else Pipeline(self._reduce)
+
+    def _take_flow(self, stream: bool) -> None:
+        """Let the values travel as all ranks want it."""
+        reducer, arguments = self._chooser.reducer, (self.progress, self.options, self._rng)
+        scatters = self.options.collective == REDUCE_SCATTER
+        if stream:
+            if not isinstance(reducer, Streaming):
+                kind = ScatteringStream if scatters else Streaming
+                self._chooser.use(kind(self.routing, *arguments, self.accounting.end_step))
+            assert isinstance(self._chooser.reducer, Streaming)
+            self._chooser.reducer.device = self._flow.device
+            self.comm.open_boxes(self._flow.device)
+        elif isinstance(reducer, Streaming):  # of an earlier group
+            through_host = Scattering if scatters else Compressed
+            self._chooser.use(through_host(self.routing, *arguments))
 
     def _background(self) -> Background:
         spent, comm = self.progress.spent, self.comm
@@ -114,6 +133,18 @@ class Session:
         """End the step now, without a thread, if no job is marked as the last."""
         self._started().call(lambda: self._end_step(0.0))
 
+    @property
+    def stream(self) -> Streaming | None:
+        """The reducer, if the values travel where they lie and steps are looked at later."""
+        reducer = self._chooser.reducer
+        return reducer if isinstance(reducer, Streaming) else None
+
+    def look(self) -> None:
+        """Wait until it is known how all steps have gone, not while one is under way."""
+        stream = self.stream
+        if stream is not None:
+            self._started().call(lambda: stream.look(self.comm, wait=True))
+
     def together(self, text: str, work: Callable[[], _Result]) -> _Result:
         """Do `work`, which `text` describes, once all ranks are about to; without a thread."""
 
@@ -125,6 +156,8 @@ class Session:
 
     def figures(self) -> dict[str, Any]:
         """The fields of this rank's report."""
+        if self.stream is not None and self.failure is None and not self._outcomes:
+            self.stream.look_if_well()
         return self.accounting.figures(self.comm.size)
 
     def close(self) -> None:
@@ -164,6 +197,10 @@ class Session:
 
     def _end_step(self, since: float) -> None:
         progress, reducer = self.progress, self._chooser.reducer
+        if isinstance(reducer, Streaming):
+            reducer.end_step(self.comm, cast(list[StreamOutcome], self._outcomes))
+            self._outcomes.clear()
+            return
         if self._works(reducer):
             reducer.end_step(self.comm)
         else:
@@ -192,16 +229,18 @@ class Session:
             raise EncodeError(f"the mean gradient of step {progress.step - 1} is NaN or infinite")
 
 
+def _rng(options: Options, stream: tuple[int | str, ...]) -> Rng:
+    rng = Rng.from_seed(options.seed)
+    return rng.fork(*stream) if stream else rng
+
+
 def _chooser(
     routing: Routing | Mapping[str, Routing],
     progress: RankProgress,
     options: Options,
-    stream: tuple[int | str, ...],
+    rng: Rng,
     switching: Switching | None,
 ) -> Chooser:
-    rng = Rng.from_seed(options.seed)
-    if stream:
-        rng = rng.fork(*stream)
     if isinstance(routing, Mapping):
         candidates: dict[str, Reducer] = {
             name: Compressed(each, progress, options, rng)

@@ -10,11 +10,14 @@ from fewbits.errors import SpecError
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*", re.ASCII)
 # Decimals, because 2.01 * 1e6 in floats is no whole number.
 _PREFIXES = {"": Decimal(1), "k": Decimal("1e3"), "M": Decimal("1e6"), "G": Decimal("1e9")}
+# As people and `tc` write them. A capital B is a byte; `mbps`, bytes for `tc`, is bits as in
+# everybody else's words.
 _RATES = {
-    f"{prefix}{unit}{per}": factor * bits
-    for prefix, factor in _PREFIXES.items()
-    for unit, bits, ends in (("bit", 1, ("", "/s")), ("B", 8, ("/s",)))
-    for per in ends
+    f"{prefix}{unit}": factor * bits
+    for spelled, factor in _PREFIXES.items()
+    for prefix in {spelled.lower(), spelled.upper()}
+    for bits, units in ((1, ("bit", "Bit", "bit/s", "Bit/s", "bps", "b/s")), (8, ("B/s", "Bps")))
+    for unit in units
 }
 _TIMES = {
     "s": Decimal(1),
@@ -28,16 +31,28 @@ _TIMES = {
 # These are far beyond real machines, and their products are finite. No model holds outside.
 _MOST_COUNT, _MOST_SECONDS = 1e15, 1e9
 _LEAST_RATE, _MOST_RATE = 1.0, 1e18
+_LEAST_SHAPED = 1e5  # a step on a slower link takes minutes
+UNSHAPED = "none"
 
 
 def bits_per_second(text: str) -> float:
-    """A bandwidth from 1 bit a second on, such as `1Gbit`, `100 Mbit/s` or `125MB/s` (bytes)."""
+    """A bandwidth from 1 bit a second on: `1Gbit`, `100mbit`, `100 Mbps` or `125MB/s` (bytes)."""
     value = _parsed(text, _RATES, "a bandwidth such as 1Gbit, 100Mbit/s or 125MB/s")
     if value <= 0:
         raise SpecError(f"a bandwidth must be above 0, got {text!r}")
     if value < _LEAST_RATE:
         raise SpecError(f"{text!r} is too small: less than 1 bit a second")
     return _at_most(_MOST_RATE, value, text)
+
+
+def link_rate(text: str) -> float | None:
+    """The rate of a link that can be emulated, such as `100Mbit`; None for `none`, not shaped."""
+    if text == UNSHAPED:
+        return None
+    value = bits_per_second(text)
+    if value < _LEAST_SHAPED:
+        raise SpecError(f"a rate must be at least 100kbit or none, got {text!r}")
+    return value
 
 
 def seconds(text: str) -> float:
@@ -56,13 +71,13 @@ def count(text: str) -> int:
     return int(_at_most(_MOST_COUNT, value, text))
 
 
-def rate_text(value: float) -> str:
-    """A bandwidth for readers, with two digits: `1.2 Gbit/s`."""
+def rate_text(value: float, digits: int = 2) -> str:
+    """A bandwidth for readers, by default with two digits: `1.2 Gbit/s`."""
     if value == math.inf:
         return "any"
-    rounded = float(f"{value:.2g}")
+    rounded = float(f"{value:.{digits}g}")
     prefix = next((p for p in ("G", "M", "k") if rounded >= _PREFIXES[p]), "")
-    return f"{rounded / float(_PREFIXES[prefix]):g} {prefix}bit/s"
+    return f"{rounded / float(_PREFIXES[prefix]):.12g} {prefix}bit/s"
 
 
 def _parsed(text: str, units: dict[str, Decimal], wanted: str) -> float:

@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from fewbits.errors import PeerError
+from fewbits.presets import AUTO
 from fewbits.switch.aggregator import AggregatorSetup, serving
 from fewbits.switch.job import SWITCH
 from fewbits.switch.keys import chosen_key
 from fewbits.switch.protocol import Address
-from fewbits.train import launcher, results, verdict
+from fewbits.train import launcher, links, results, summary, verdict
 from fewbits.train.extras import check_installed
-from fewbits.train.progress import RunProgress
+from fewbits.train.progress import RunProgress, tell
 from fewbits.train.references import is_reference
 from fewbits.train.settings import TrainSettings
 
@@ -27,30 +28,77 @@ def run(settings: TrainSettings) -> tuple[ComparisonDocument | None, PeerError |
     """
     check_installed("torch")
     ended: list[dict[str, Any]] = []
-    for spec in settings.operators:
-        try:
-            ended.append(_launch(settings, spec))
-        except PeerError as error:
-            return together(settings, ended), PeerError(f"{spec}: {error}")
-    return together(settings, ended), None
+    with links.opened(settings.link, settings.workers) as meeting:
+        _announce(meeting.link)
+        for spec in settings.operators:
+            try:
+                ended.append(_launch(settings, spec, meeting))
+            except PeerError as error:
+                document = together(settings, ended, meeting.link)
+                return document, PeerError(f"{spec}: {error}")
+    document = together(settings, ended, meeting.link)
+    if document is None or meeting.link is None or meeting.link["kind"] != links.EMULATED_LINK:
+        return document, None
+    try:
+        document["loopback"] = _on_loopback(settings)
+    except PeerError as error:
+        return document, PeerError(f"on the loopback: {error}")
+    document["summary"] = summary.lines(document)
+    return document, None
 
 
-def together(settings: TrainSettings, ended: list[dict[str, Any]]) -> ComparisonDocument | None:
+def together(
+    settings: TrainSettings, ended: list[dict[str, Any]], link: dict[str, Any] | None = None
+) -> ComparisonDocument | None:
     """The document made from the `result` events of all runs; None if there are none."""
     if not ended:
         return None
-    runs = [event["run"] for event in ended]
+    runs = measured = [event["run"] for event in ended]
+    more: dict[str, Any] = {} if link is None else {"link": link}
+    if link is not None and link["kind"] == links.MODELLED_LINK:
+        runs = [links.on_link(run, link["bits_per_second"]) for run in measured]
+        more["loopback"] = measured
     verdict.add_verdicts(runs, ended[0]["test_samples"])
     about = {name: ended[0][name] for name in ("data", "parameters", "test_samples")}
-    return results.document(settings, about, runs)
+    document = results.document(settings, about | more, runs)
+    if link is not None:
+        document["summary"] = summary.lines(document)
+    return document
 
 
-def _launch(settings: TrainSettings, spec: str) -> dict[str, Any]:
-    progress = RunProgress(spec)
+def _announce(link: dict[str, Any] | None) -> None:
+    """Say in one line what the link is; nothing if none was asked for."""
+    if link is None:
+        return
+    if link["kind"] == links.EMULATED_LINK:
+        tell(f"every worker has an emulated link of {link['text']} each way")
+        return
+    why = link["why_not_emulated"]
+    tell(f"no link of {link['text']} can be emulated here, so its time is modelled ({why})")
+
+
+def _on_loopback(settings: TrainSettings) -> list[dict[str, Any]]:
+    """One epoch of every operator where nothing is shaped, all in one launch; `auto` needs more."""
+    specs = [spec for spec in settings.operators if spec != AUTO]
+    if not specs:
+        return []
+    short = replace(settings, epochs=1, checkpoint=None, resume=False)
+    return [event["run"] for event in _started(short, specs, links.Meeting(), "loopback")]
+
+
+def _launch(settings: TrainSettings, spec: str, meeting: links.Meeting) -> dict[str, Any]:
+    with _aggregators(settings, spec) as own:
+        return _started(own, [spec], meeting, spec)[0]
+
+
+def _started(
+    settings: TrainSettings, specs: list[str], meeting: links.Meeting, name: str
+) -> list[dict[str, Any]]:
+    progress = RunProgress(name)
+    line = replace(settings, link=None).arguments(*specs)  # the link is the launcher's affair
+    command = [sys.executable, "-m", "fewbits.train", "--events", *line]
     try:
-        with _aggregators(settings, spec) as own:
-            command = [sys.executable, "-m", "fewbits.train", "--events", *own.arguments(spec)]
-            return launcher.launch(command, settings.workers, progress.show)
+        return launcher.launch(command, settings.workers, progress.show, meeting)
     finally:
         progress.close()
 

@@ -126,6 +126,8 @@ def measured(report: Report, warned: Sequence[str]) -> Counts:
     about |= {"master": report.downlink, "scheme": report.collective, "exact": dict(report.exact)}
     about |= {"feedback": report.feedback, "memory_bytes": report.memory_bytes}
     about["warnings"] = list(warned)
+    if (decision := report.decision) is not None:
+        about["auto"] = {"chosen": decision.chosen, "step": decision.step}
     sent = report.payload_bytes + report.header_bytes
     seconds = report.codec_seconds, report.wire_seconds
     return Counts(sent, report.plain_bytes, *seconds, about)
@@ -141,6 +143,7 @@ def _about(kind: str, elements: int, compressed: int) -> dict[str, Any]:
         "scheme": None,
         "feedback": None,
         "memory_bytes": 0,
+        "auto": None,
         "exact": {},
         "warnings": [],
     }

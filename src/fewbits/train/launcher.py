@@ -6,7 +6,6 @@ import queue
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
@@ -15,15 +14,23 @@ from typing import IO, Any
 
 from fewbits.errors import PeerError, SpecError
 from fewbits.exits import BAD_INPUT
+from fewbits.train.links import Meeting
+from fewbits.train.shaping import end
 
 _POLL = 0.05  # seconds between two looks at the ranks
-_LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
+
+LOOPBACK = Meeting()
 
 Event = dict[str, Any]
 
 
-def launch(command: Sequence[str], workers: int, on_event: Callable[[Event], None]) -> Event:
-    """Run `command` as every rank and return rank 0's `result` event.
+def launch(
+    command: Sequence[str],
+    workers: int,
+    on_event: Callable[[Event], None],
+    meeting: Meeting = LOOPBACK,
+) -> list[Event]:
+    """Run `command` as every rank and return rank 0's `result` events, at least one.
 
     Raises `SpecError` if a rank refuses its input, and `PeerError` with the failing rank's last
     line if it fails otherwise. No process outlives the call.
@@ -34,24 +41,25 @@ def launch(command: Sequence[str], workers: int, on_event: Callable[[Event], Non
             port = _free_port()
             # One by one, so that those that have started are ended if the next cannot start.
             for rank in range(workers):
-                ranks.append(Rank(command, rank, workers, port, Path(folder)))  # noqa: PERF401
+                own = meeting.environment() | _environment(rank, workers, port)
+                ranks.append(Rank([*meeting.inside(rank), *command], rank, own, Path(folder)))
             return _follow(ranks, on_event)
         finally:
             for started in ranks:
-                started.end()
+                end(started.process)
 
 
 class Rank:
     """One worker process, with its errors in a file."""
 
     def __init__(
-        self, command: Sequence[str], rank: int, workers: int, port: int, folder: Path
+        self, command: Sequence[str], rank: int, environment: dict[str, str], folder: Path
     ) -> None:
         self.rank, self._errors = rank, folder / f"rank-{rank}.stderr"
         with self._errors.open("wb") as errors:
             self.process = subprocess.Popen(
                 command,
-                env=os.environ | _environment(rank, workers, port),
+                env=os.environ | environment,
                 # A worker ends when this pipe closes: none is orphaned if the launcher is killed.
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE if rank == 0 else subprocess.DEVNULL,
@@ -79,22 +87,13 @@ class Rank:
             return PeerError(f"rank {self.rank} was ended by {_signal_name(-code)}{why}")
         return PeerError(f"rank {self.rank} failed: {last or 'no message'}")
 
-    def end(self) -> None:
-        """Kill the process if it still runs, and close the pipes."""
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                pipe.close()
 
-
-def _follow(ranks: Sequence[Rank], on_event: Callable[[Event], None]) -> Event:
+def _follow(ranks: Sequence[Rank], on_event: Callable[[Event], None]) -> list[Event]:
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     stdout = ranks[0].process.stdout
     assert stdout is not None
     threading.Thread(target=_read, args=(stdout, events), daemon=True).start()
-    result: Event | None = None
+    results: list[Event] = []
     while True:
         try:
             event = events.get(timeout=_POLL)
@@ -107,12 +106,12 @@ def _follow(ranks: Sequence[Rank], on_event: Callable[[Event], None]) -> Event:
                 break
             continue
         if event["event"] == "result":
-            result = event
+            results.append(event)
         else:
             on_event(event)
-    if result is None:
+    if not results:
         raise PeerError("rank 0 ended without a result")
-    return result
+    return results
 
 
 def _read(stdout: IO[bytes], events: "queue.SimpleQueue[Event]") -> None:
@@ -131,11 +130,9 @@ def _environment(rank: int, workers: int, port: int) -> dict[str, str]:
         "LOCAL_RANK": str(rank),
         "WORLD_SIZE": str(workers),
         "LOCAL_WORLD_SIZE": str(workers),
-        "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
         # Ranks share the processors; torch would start a thread for each processor in each rank.
         "OMP_NUM_THREADS": "1",
-        "GLOO_SOCKET_IFNAME": os.environ.get("GLOO_SOCKET_IFNAME", _LOOPBACK),
     }
 
 

@@ -1,4 +1,6 @@
-"""Three small models of well-known kinds, without buffers and dropout."""
+"""Small models of well-known kinds, without buffers and dropout."""
+
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +16,8 @@ def build(model: str, dataset: Dataset) -> nn.Module:
     if model == "gpt":
         return Gpt(dataset.classes)
     channels, side = dataset.train.inputs.shape[1:3]
+    if model == "mlp":
+        return Mlp(channels * side * side, dataset.classes)
     return (Cnn if model == "cnn" else ResNet)(channels, side, dataset.classes)
 
 
@@ -34,6 +38,18 @@ class Cnn(nn.Sequential):
             nn.Sequential(nn.Linear(64 * side * side, 256), nn.ReLU()),
             nn.Linear(256, classes),
         )
+
+
+class Mlp(nn.Sequential):
+    """Hidden layers of 1024, 1024 and 512: many parameters, and little to compute with them.
+
+    That is where the link decides how long a step takes.
+    """
+
+    def __init__(self, pixels: int, classes: int) -> None:
+        sizes = (pixels, 1024, 1024, 512)
+        hidden = [nn.Sequential(nn.Linear(a, b), nn.ReLU()) for a, b in pairwise(sizes)]
+        super().__init__(nn.Flatten(), *hidden, nn.Linear(sizes[-1], classes))
 
 
 class ResNet(nn.Sequential):

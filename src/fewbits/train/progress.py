@@ -52,6 +52,11 @@ class RunsProgress:
         self._progress.show(event)
 
 
+def tell(text: str) -> None:
+    """Write a line of its own."""
+    _write(f"fewbits: {text}\n")
+
+
 def _write(text: str) -> None:
     if sys.stderr:
         sys.stderr.write(text)

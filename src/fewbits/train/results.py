@@ -93,11 +93,23 @@ def _split(history: History, *, local: bool) -> dict[str, float]:
     only some steps exchange. The time that a step waits is divided between codec and wire in the
     ratio of their busy seconds.
     """
-    last, typical = history.epochs[-1], fmean if local else median
-    total, blocked = 1e3 * typical(history.seconds), 1e3 * typical(history.blocked)
-    busy = last.codec_seconds + last.wire_seconds
-    codec = blocked * last.codec_seconds / busy if busy else 0.0
+    typical, skipped = fmean if local else median, _undecided(history)
+    first = skipped * len(history.losses) // len(history.epochs)
+    total, blocked = (1e3 * typical(own[first:]) for own in (history.seconds, history.blocked))
+    before = history.epochs[skipped - 1] if skipped else None
+    coding, wire = (
+        getattr(history.epochs[-1], name) - (getattr(before, name) if before else 0.0)
+        for name in ("codec_seconds", "wire_seconds")
+    )
+    codec = blocked * coding / (coding + wire) if coding + wire else 0.0
     return {"total": total, "compute": total - blocked, "codec": codec, "wire": blocked - codec}
+
+
+def _undecided(history: History) -> int:
+    """How many epochs to leave out because `auto` tried operators in most of them; 0 if in all."""
+    auto, epochs = history.exchange.get("auto"), len(history.epochs)
+    trying = round(auto["step"] * epochs / len(history.losses)) if auto else 0
+    return trying if trying < epochs else 0
 
 
 def _curve(history: History) -> list[dict[str, float | None]]:

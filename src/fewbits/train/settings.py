@@ -14,14 +14,17 @@ from fewbits.presets import AUTO
 from fewbits.switch.collective import check as check_switched
 from fewbits.switch.job import SWITCH
 from fewbits.switch.protocol import Address
+from fewbits.theory import quantities
 from fewbits.train import formats
+from fewbits.train.emulated import MOST_LINKED
 from fewbits.train.references import PLAIN_DDP, is_reference
 
 DEFAULT_OPERATORS = ("none", "fp16-hook", "natural")
+LINK_OPERATORS = ("none", "fp16-hook", "natural", "natural:coder=rans", "auto")
 LOCAL_OPERATORS = ("none", "natural", "natural:coder=rans")
 SGD = "sgd"
 CHECKPOINT = "checkpoint.safetensors"
-MODEL_NAMES = ("cnn", "resnet", "gpt")
+MODEL_NAMES = ("cnn", "mlp", "resnet", "gpt")
 
 _AS_GIVEN = (
     "downlink", "feedback", "collective", "local_steps", "data", "momentum", "seed", "threads",
@@ -29,7 +32,7 @@ _AS_GIVEN = (
 )  # fmt: skip
 
 # (batch size, learning rate) at which the model learns without tuning.
-_USUAL = {"cnn": (64, 0.05), "resnet": (64, 0.05), "gpt": (32, 0.002)}
+_USUAL = {"cnn": (64, 0.05), "mlp": (128, 0.1), "resnet": (64, 0.05), "gpt": (32, 0.002)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,7 @@ class TrainSettings:
     local_steps: int | None
     outer: str | None
     workers: int
+    link: str | None
     data: str
     model: str
     epochs: int
@@ -91,21 +95,31 @@ def from_options(options: argparse.Namespace, *, workers: int | None = None) -> 
     kind = formats.kind_of(options.data)
     model = options.model or ("gpt" if kind == "text" else "cnn")
     batch_size, lr = _USUAL[model]
-    usual = LOCAL_OPERATORS if options.local_steps is not None else DEFAULT_OPERATORS
+    link = None if options.link in (None, quantities.UNSHAPED) else options.link
+    usual = DEFAULT_OPERATORS if link is None else LINK_OPERATORS
+    if options.local_steps is not None:
+        usual = LOCAL_OPERATORS
     settings = TrainSettings(
         **{name: getattr(options, name) for name in _AS_GIVEN},
         operators=tuple(options.operator or usual),
+        link=link,
         aggregator=tuple(options.aggregator or ()),
         outer=options.outer or (SGD if options.local_steps is not None else None),
         workers=options.workers if workers is None else workers,
         model=model,
-        epochs=(10 if kind == "digits" else 2) if options.epochs is None else options.epochs,
+        epochs=_usual_epochs(kind, model) if options.epochs is None else options.epochs,
         batch_size=batch_size if options.batch_size is None else options.batch_size,
         lr=lr if options.lr is None else options.lr,
     )
     _check_numbers(settings)
     _check_choices(settings, kind)
     return settings
+
+
+def _usual_epochs(kind: str, model: str) -> int:
+    if kind != "digits":
+        return 2
+    return 6 if model == "mlp" else 10
 
 
 def _check_numbers(settings: TrainSettings) -> None:
@@ -140,6 +154,7 @@ def _check_choices(settings: TrainSettings, kind: str) -> None:
         registry.operator(settings.downlink)
     _check_feedback(settings)
     _check_switch(settings)
+    _check_link(settings)
     _check_rounds(settings)
     if settings.resume and settings.checkpoint is None:
         raise SpecError("--resume needs --checkpoint DIR")
@@ -179,6 +194,18 @@ def _check_switch(settings: TrainSettings) -> None:
             raise SpecError(f"--collective switch takes natural, not {spec}")
         if not is_reference(spec):
             check_switched(registry.operator(spec))
+
+
+def _check_link(settings: TrainSettings) -> None:
+    if settings.link is None:
+        return
+    quantities.link_rate(settings.link)
+    if settings.workers > MOST_LINKED:
+        raise SpecError(f"--link has room for {MOST_LINKED} workers, got {settings.workers}")
+    if settings.collective == SWITCH:
+        raise SpecError(
+            "--link has no aggregator: leave --collective switch out, or use fewbits-lab link"
+        )
 
 
 def _check_rounds(settings: TrainSettings) -> None:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from fewbits.theory.quantities import rate_text
 from fewbits.train.references import PLAIN_DDP
 
 _DRIFT = 0.1  # of the time for computing that is no cause for doubt
@@ -42,6 +43,12 @@ def gain_below(run: dict[str, Any], baseline: dict[str, Any]) -> float:
     return 8e-6 * saved / added if added > 0 else math.inf
 
 
+def accuracy_margin(ours: float, plain: float, test_samples: int) -> float:
+    """A difference of two shares up to which it cannot be told from chance."""
+    variance = (ours * (1 - ours) + plain * (1 - plain)) / test_samples
+    return 2 * math.sqrt(variance) + 1 / test_samples  # two standard errors and one sample
+
+
 def _bytes(run: dict[str, Any]) -> str:
     about = "about " if run["bytes_kind"] == "estimated" else ""
     if run["ratio"] >= 1.005:
@@ -54,9 +61,7 @@ def _accuracy(run: dict[str, Any], baseline: dict[str, Any], test_samples: int) 
     if run["loss"] is None:
         return "but diverged"
     figures = f"({100 * ours:.1f} % vs {100 * plain:.1f} %)"
-    # Two standard errors of the difference of two shares: less cannot be told from chance.
-    variance = (ours * (1 - ours) + plain * (1 - plain)) / test_samples
-    if abs(ours - plain) <= 2 * math.sqrt(variance) + 1 / test_samples:
+    if abs(ours - plain) <= accuracy_margin(ours, plain, test_samples):
         # That is no proof of equality, so the size of the test is said beside it.
         return f"at an accuracy that {test_samples:,} test samples cannot tell apart {figures}"
     return f"{'and was more' if ours > plain else 'but was less'} accurate {figures}"
@@ -65,12 +70,13 @@ def _accuracy(run: dict[str, Any], baseline: dict[str, Any], test_samples: int) 
 def _time(run: dict[str, Any], baseline: dict[str, Any], below: float) -> str:
     ours, plain = run["step_ms"]["total"], baseline["step_ms"]["total"]
     more = "less" if ours < plain else "more"
-    here = f"on this link a step took {abs(ours - plain):.1f} ms {more} ({ours / plain - 1:+.0%})"
+    times = f"{ours / plain - 1:+.0%}" if ours > plain else f"{plain / ours:.1f}× as fast"
+    here = f"on this link a step took {abs(ours - plain):.1f} ms {more} ({times})"
     if below == 0:
         return f"{here}: expect no gain on any link"
     if math.isinf(below) and ours > plain:
         return f"{here}, though it waited less: too noisy to tell where it gains"
-    where = "on any link" if math.isinf(below) else f"below about {_speed(below)}"
+    where = "on any link" if math.isinf(below) else f"below about {rate_text(1e9 * below)}"
     return f"{here}: expect a gain {where}{_disturbance(run, baseline)}"
 
 
@@ -80,8 +86,3 @@ def _disturbance(run: dict[str, Any], baseline: dict[str, Any]) -> str:
     if abs(change) <= _DRIFT:
         return ""
     return f" (computing alone took {change:+.0%}: the processors were shared, so times are rough)"
-
-
-def _speed(gbit: float) -> str:
-    value, unit = (gbit, "Gbit/s") if gbit >= 1 else (1000 * gbit, "Mbit/s")
-    return f"{float(f'{value:.2g}'):g} {unit}"

@@ -15,8 +15,8 @@ from fewbits.reference.blocks import Blocks
 from fewbits.reference.dithering import Levels
 from fewbits.reference.formats import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, FORMATS, Format
 from fewbits.rng import Rng
+from native_tables import each_table
 
-pytestmark = pytest.mark.usefixtures("simd")
 formats = pytest.mark.parametrize("format", FORMATS, ids=lambda format: format.name)
 RNG = Rng(bytes(range(16)))
 COUNTS = (0, 1, 7, 8, 31, 33, 65, 1000, 4097)
@@ -96,22 +96,25 @@ def check(how: Levels, format: Format, bits: np.ndarray) -> None:
     scales, sent = dithering.sent_scales(found, how, format, RNG)
     wanted = dithering.encode(bits, format, how, RNG, scales, sent)
     parts = sections(wanted.codes, sent, how, format)
-    written = encoded(how, format, bits, parts)
-    assert written.tally[:2] == (wanted.saturated, wanted.nonfinite)
-
     read = dithering.read_scales(sent, how, format)
-    values, out = np.empty_like(bits), np.empty_like(bits)
+    values = np.empty_like(bits)
     dithering.decode(wanted.codes, read, how, format, values)
-    own = [odd(part) for part in parts]
-    assert cpu.run_row("decode", row(how, format, out, own)).tally[:2] == (0, wanted.nonfinite)
-    assert out.tobytes() == values.tobytes()
-
     wide = casts.wide(values, format)
-    totals = np.linspace(-1, 1, bits.size, dtype=wide.dtype)
+    before = np.linspace(-1, 1, bits.size, dtype=wide.dtype)
     with np.errstate(over="ignore", invalid="ignore"):
-        sums = totals + wide
-    cpu.run_row("accumulate", row(how, format, totals, own))
-    np.testing.assert_array_equal(totals, sums)
+        sums = before + wide
+    own = [odd(part) for part in parts]
+
+    for simd in each_table():
+        written = encoded(how, format, bits, parts)
+        assert written.tally[:2] == (wanted.saturated, wanted.nonfinite), simd
+        out = np.empty_like(bits)
+        tally = cpu.run_row("decode", row(how, format, out, own)).tally
+        assert tally[:2] == (0, wanted.nonfinite), simd
+        assert out.tobytes() == values.tobytes(), simd
+        totals = before.copy()
+        cpu.run_row("accumulate", row(how, format, totals, own))
+        np.testing.assert_array_equal(totals, sums, simd)
 
 
 @formats
@@ -145,6 +148,7 @@ def test_rows_of_every_short_length(format: Format) -> None:
 
 @formats
 @pytest.mark.parametrize("first", [2**32 - 50, 2**31 - 50])
+@pytest.mark.usefixtures("simd")
 def test_streams_that_cross_a_segment(format: Format, first: int) -> None:
     """Random words change their keys at index 2^32, which is value 2^31 of float64."""
     how, count = Levels(math.inf, 7, 0, True, False, False), 100
@@ -179,6 +183,7 @@ def native_encode(given: Row, first: int) -> None:
 @pytest.mark.parametrize("block", [0, 8, 65_536])
 @pytest.mark.parametrize("natural_scale", [False, True])
 @pytest.mark.parametrize("coded", [False, True])
+@pytest.mark.usefixtures("simd")
 def test_the_number_of_threads_changes_no_bit(
     format: Format, block: int, natural_scale: bool, coded: bool
 ) -> None:
@@ -203,6 +208,7 @@ def test_the_number_of_threads_changes_no_bit(
 
 
 @formats
+@pytest.mark.usefixtures("simd")
 def test_scales_that_are_no_powers_of_two_are_refused(format: Format) -> None:
     """The code of infinity, and bits behind the last scale."""
     how, count = Levels(2.0, 5, 8, False, True, False), 75

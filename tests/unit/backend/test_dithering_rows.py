@@ -18,6 +18,7 @@ from fewbits.reference.blocks import Blocks
 from fewbits.reference.dithering import Levels
 from fewbits.reference.formats import FLOAT32, FORMATS
 from fewbits.rng import Rng
+from native_tables import each_table
 
 COUNTS = (0, 1, 7, 8, 9, 31, 33, 1000, 4095, 4097, 70_001)
 SHAPES = [
@@ -106,28 +107,28 @@ def run(
 
 
 @pytest.mark.parametrize("how", SHAPES, ids=str)
-@pytest.mark.usefixtures("simd")
 def test_rows_write_and_read_what_the_reference_does(how: Levels) -> None:
     for bits in (make(count) for count in COUNTS for make in (some, gaussian)):
         count = bits.size
         scales, packed, nonfinite = expected(bits, how)
-        parts = [np.empty_like(scales), np.empty(room(how, count), np.uint8)]
-        assert run("encode", how, bits, parts) == (0, nonfinite)
-        assert parts[0].tobytes() == scales.tobytes()
-        assert parts[1].tobytes() == packed.tobytes()
-
         values = np.empty(count, np.uint32)
         codes = read(packed, how, count)
         assert dithering.decode(codes, scales, how, FLOAT32, values) == nonfinite
-        found = np.empty(count, np.uint32)
-        assert run("decode", how, found, parts) == (0, nonfinite)
-        assert found.tobytes() == values.tobytes()
-
-        totals = np.linspace(-1, 1, count, dtype=np.float32)
+        before = np.linspace(-1, 1, count, dtype=np.float32)
         with np.errstate(over="ignore", invalid="ignore"):
-            sums = totals + values.view(np.float32)
-        assert run("accumulate", how, totals, parts) == (0, nonfinite)
-        np.testing.assert_array_equal(totals, sums)
+            sums = before + values.view(np.float32)
+
+        for simd in each_table():
+            parts = [np.empty_like(scales), np.empty(room(how, count), np.uint8)]
+            assert run("encode", how, bits, parts) == (0, nonfinite), simd
+            assert parts[0].tobytes() == scales.tobytes(), simd
+            assert parts[1].tobytes() == packed.tobytes(), simd
+            found = np.empty(count, np.uint32)
+            assert run("decode", how, found, parts) == (0, nonfinite), simd
+            assert found.tobytes() == values.tobytes(), simd
+            totals = before.copy()
+            assert run("accumulate", how, totals, parts) == (0, nonfinite), simd
+            np.testing.assert_array_equal(totals, sums, simd)
 
 
 def test_norms_beyond_the_range_are_its_largest_value() -> None:
@@ -189,22 +190,23 @@ CODED = [how for how in SHAPES if how.coded]
 
 
 @pytest.mark.parametrize("how", CODED, ids=str)
-@pytest.mark.usefixtures("simd")
 def test_coded_rows_of_every_length_are_those_of_the_reference(how: Levels) -> None:
     lengths = (*range(301), *(around + step for around in (65_536, 131_072) for step in (-1, 0, 1)))
     for count in lengths if how.block != 8 else lengths[:-3]:
         bits = some(count) if count % 2 else gaussian(count)
         bits[count // 3 : count // 2] = 0x80000000 if count % 3 else 0
         scales, section, nonfinite = expected(bits, how)
-        parts = [np.empty_like(scales), np.empty(room(how, count), np.uint8)]
-        assert run("encode", how, bits, parts) == (0, nonfinite)
-        assert parts[0].tobytes() == scales.tobytes()
-        assert parts[1].tobytes() == section.tobytes()
-        values, found = np.empty(count, np.uint32), np.full(count, 7, np.uint32)
+        values = np.empty(count, np.uint32)
         codes = dithering.encode(bits, FLOAT32, how, RNG, scales, scales).codes
         dithering.decode(codes, scales, how, FLOAT32, values)
-        assert run("decode", how, found, parts) == (0, nonfinite)
-        assert found.tobytes() == values.tobytes()
+        for simd in each_table():
+            parts = [np.empty_like(scales), np.empty(room(how, count), np.uint8)]
+            assert run("encode", how, bits, parts) == (0, nonfinite), simd
+            assert parts[0].tobytes() == scales.tobytes(), simd
+            assert parts[1].tobytes() == section.tobytes(), simd
+            found = np.full(count, 7, np.uint32)
+            assert run("decode", how, found, parts) == (0, nonfinite), simd
+            assert found.tobytes() == values.tobytes(), simd
 
 
 @pytest.mark.parametrize("block", [*(1 << power for power in range(3, 17)), 0])

@@ -16,6 +16,7 @@ from fewbits.reference import casts, grid, grid_scales
 from fewbits.reference.blocks import Blocks
 from fewbits.reference.formats import FLOAT32, FLOAT64, FORMATS, Format
 from fewbits.rng import Rng
+from native_tables import each_table
 
 formats = pytest.mark.parametrize("format", FORMATS, ids=lambda format: format.name)
 RNG = Rng(bytes(range(16)))
@@ -83,31 +84,33 @@ def row(
 
 def check(operator: SparseDithering, format: Format, bits: np.ndarray, threads: int = 1) -> None:
     wanted = Expected(operator, format, bits)
-    into = [np.zeros(part.size, np.uint8) for part in wanted.parts]
-    into[1] = np.zeros(rans.largest_size(bits.size, wanted.how.bound, True), np.uint8)
-    written = cpu.run_row("encode", row(operator, format, bits, bits.size, into, threads))
-    for part, own, size in zip(wanted.parts, into, written.sizes, strict=True):
-        assert own[:size].tobytes() == part.tobytes()
-    assert written.tally == wanted.tally
-
-    out = np.empty_like(bits)
-    odd = [np.concatenate([np.zeros(1, np.uint8), part])[1:] for part in wanted.parts]
-    read = cpu.run_row("decode", row(operator, format, out, bits.size, odd, threads))
-    assert out.tobytes() == wanted.values.tobytes()
-    assert read.tally[:2] == (0, wanted.nonfinite)
-
     wide = casts.wide(wanted.values, format)
-    totals = np.linspace(-1, 1, bits.size, dtype=wide.dtype)
+    before = np.linspace(-1, 1, bits.size, dtype=wide.dtype)
     with np.errstate(over="ignore", invalid="ignore"):
-        sums = totals + wide
-    cpu.run_row("accumulate", row(operator, format, totals, bits.size, odd, threads))
-    np.testing.assert_array_equal(totals, sums)
+        sums = before + wide
+    odd = [np.concatenate([np.zeros(1, np.uint8), part])[1:] for part in wanted.parts]
+
+    for simd in each_table():
+        into = [np.zeros(part.size, np.uint8) for part in wanted.parts]
+        into[1] = np.zeros(rans.largest_size(bits.size, wanted.how.bound, True), np.uint8)
+        written = cpu.run_row("encode", row(operator, format, bits, bits.size, into, threads))
+        for part, own, size in zip(wanted.parts, into, written.sizes, strict=True):
+            assert own[:size].tobytes() == part.tobytes(), simd
+        assert written.tally == wanted.tally, simd
+
+        out = np.empty_like(bits)
+        read = cpu.run_row("decode", row(operator, format, out, bits.size, odd, threads))
+        assert out.tobytes() == wanted.values.tobytes(), simd
+        assert read.tally[:2] == (0, wanted.nonfinite), simd
+
+        totals = before.copy()
+        cpu.run_row("accumulate", row(operator, format, totals, bits.size, odd, threads))
+        np.testing.assert_array_equal(totals, sums, simd)
 
 
 @formats
 @roundings
 @pytest.mark.parametrize("block", [0, 1, 13, 64, 1000])
-@pytest.mark.usefixtures("simd")
 def test_rows_are_those_of_the_reference(
     format: Format, rounding: str, scale: str, block: int
 ) -> None:
@@ -120,7 +123,6 @@ def test_rows_are_those_of_the_reference(
 
 @formats
 @pytest.mark.parametrize("block", [0, 65_536, 65_537, 100_000, 131_072])
-@pytest.mark.usefixtures("simd")
 def test_blocks_that_cross_coder_blocks(format: Format, block: int) -> None:
     """One of them has codes beyond a byte, one is flat, so that only its largest value is sent."""
     count = 200_003

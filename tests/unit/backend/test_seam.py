@@ -130,10 +130,14 @@ def test_an_error_names_the_row_whatever_its_kind() -> None:
 
 
 def test_memory_elsewhere_is_refused_in_one_line() -> None:
-    there = Buffer(4096, 8, "cuda:0")
-    for use in (lambda: backend.of(there), there.array, lambda: Buffer.zeros(8, "cuda:0")):
-        with pytest.raises(SpecError, match=r"no backend for memory on 'cuda:0', only for 'cpu'"):
-            use()
+    for device, reason in (("cuda:0", "torch finds no device"), ("tpu", "no backend for memory")):
+        there = Buffer(4096, 8, device)
+        with pytest.raises(SpecError, match=f"{reason}.* on '{device}'"):
+            backend.of(there)
+        with pytest.raises(SpecError, match=f"{reason}.* on '{device}'"):
+            Buffer.zeros(8, device)
+        with pytest.raises(RuntimeError, match="array of the host"):
+            there.array()
     table = Table(1)
     table.describe(0, Kernel(Kind.CLEAR), FLOAT32, 2)
     table.bind(there, np.zeros(1, np.uint64))

@@ -15,6 +15,7 @@ from fewbits.reference import casts, sign
 from fewbits.reference.dithering import BAD_SCALE, LEVEL_WITHOUT_SCALE, SIGN_ON_NAN
 from fewbits.reference.formats import FLOAT32, FLOAT64, FORMATS, Format
 from fewbits.reference.sign import BOUND
+from native_tables import each_table
 
 formats = pytest.mark.parametrize("format", FORMATS, ids=lambda format: format.name)
 BLOCKS = (0, *(1 << power for power in range(3, 17)))
@@ -98,24 +99,25 @@ def encoded(bits: np.ndarray, format: Format, block: int) -> tuple[list[bytes], 
 def check(bits: np.ndarray, format: Format, block: int) -> None:
     scales, codes, nonfinite = sign.encode(bits, format, block)
     section = write_codes(codes)
-    assert encoded(bits, format, block) == ([scales.tobytes(), section.tobytes()], nonfinite)
-
     values = np.empty_like(bits)
     assert sign.decode(scales, codes, format, block, values) == nonfinite
-    found = np.full(bits.size, 1, format.bits)
-    assert run("decode", block, format, found, (scales, section))[1] == nonfinite
-    assert found.tobytes() == values.tobytes()
-
     wide = np.float64 if format == FLOAT64 else np.float32
-    totals = np.linspace(-1, 1, bits.size, dtype=wide)
+    before = np.linspace(-1, 1, bits.size, dtype=wide)
     with np.errstate(over="ignore", invalid="ignore"):
-        sums = totals + casts.wide(values, format)
-    assert run("accumulate", block, format, totals, (scales, section))[1] == nonfinite
-    np.testing.assert_array_equal(totals, sums)
+        sums = before + casts.wide(values, format)
+
+    for simd in each_table():
+        wanted = [scales.tobytes(), section.tobytes()], nonfinite
+        assert encoded(bits, format, block) == wanted, simd
+        found = np.full(bits.size, 1, format.bits)
+        assert run("decode", block, format, found, (scales, section))[1] == nonfinite, simd
+        assert found.tobytes() == values.tobytes(), simd
+        totals = before.copy()
+        assert run("accumulate", block, format, totals, (scales, section))[1] == nonfinite, simd
+        np.testing.assert_array_equal(totals, sums, simd)
 
 
 @formats
-@pytest.mark.usefixtures("simd")
 def test_rows_of_every_small_length_are_those_of_the_reference(format: Format) -> None:
     for count in range(301):
         for make in MAKERS:
@@ -124,7 +126,6 @@ def test_rows_of_every_small_length_are_those_of_the_reference(format: Format) -
 
 @formats
 @pytest.mark.parametrize("block", BLOCKS)
-@pytest.mark.usefixtures("simd")
 def test_rows_of_every_block_are_those_of_the_reference(format: Format, block: int) -> None:
     for make in MAKERS:
         check(make(3001 if block < 64 else 2 * block + 77, format), format, block)
@@ -133,7 +134,6 @@ def test_rows_of_every_block_are_those_of_the_reference(format: Format, block: i
 @formats
 @pytest.mark.parametrize("block", [0, 65_536])
 @pytest.mark.parametrize("count", LARGE)
-@pytest.mark.usefixtures("simd")
 def test_rows_around_a_coder_block_are_those_of_the_reference(
     format: Format, block: int, count: int
 ) -> None:

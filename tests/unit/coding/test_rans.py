@@ -1,8 +1,7 @@
 """Entropy coding: the reference's bytes from every table, near the entropy, and safe to read."""
 
-import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -20,6 +19,7 @@ from fewbits.reference import casts
 from fewbits.reference import natural as natural_reference
 from fewbits.reference.formats import FORMATS, Format
 from fewbits.rng import Rng
+from native_tables import each_table
 
 BOUNDS = (2, 3, 4, 17, 200, 256, 257, 300, 2048, 40_000, 65_536)
 EDGES = (1023, 1024, 2049, 4095, 4096, 8191, 8193, 16_383, 16_385)
@@ -49,17 +49,6 @@ def signs_of(n: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng([seed, n, 7]).integers(0, 2, n).astype(np.uint8)
 
 
-def both_tables() -> Iterator[str]:
-    before = _native.simd()
-    try:
-        for name in _native.SIMD:
-            with contextlib.suppress(ValueError):  # the same table twice where there is but one
-                _native.use_simd(name)
-            yield name
-    finally:
-        _native.use_simd(before)
-
-
 def check(codes: np.ndarray, bound: int, signs: np.ndarray | None) -> bytes:
     """Every table writes the reference's bytes and reads them back; the reference does too."""
     expected = rans.encode(codes, bound, signs)
@@ -67,7 +56,7 @@ def check(codes: np.ndarray, bound: int, signs: np.ndarray | None) -> bytes:
     assert len(expected) <= rans.largest_size(codes.size, bound, signed)
     assert len(expected) >= rans.smallest_size(codes.size, bound)
     readers = [rans.decode(expected, bound, codes.size, signed)]
-    for _ in both_tables():
+    for _ in each_table():
         assert coders.coded_encode(codes, bound, signs) == expected
         readers.append(coders.coded_decode(expected, bound, codes.size, signed))
     for found, found_signs in readers:
@@ -90,7 +79,7 @@ def agree(data: bytes, bound: int, count: int, signed: bool) -> object:
     """What the reference makes of bytes, after every table has made the same."""
     given = data, bound, count, signed
     expected = verdict(rans.decode, *given)
-    for _ in both_tables():
+    for _ in each_table():
         assert verdict(coders.coded_decode, *given) == expected
     return expected
 

@@ -176,9 +176,13 @@ def test_shards_agree_on_the_same_options() -> None:
 FREE: dict[str, Callable[..., Any]] = {
     "timeout": session,
     "threads": session,
+    "device": session,
+    "staged": session,
     "process_group": local,
 }
-OTHERWISE = {"timeout": 7.0, "threads": 3, "process_group": "mine"}
+OTHERWISE = {
+    "timeout": 7.0, "threads": 3, "device": "cpu", "staged": True, "process_group": "mine",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FREE)

@@ -18,10 +18,26 @@ from fewbits.theory import quantities
         ("56kbit/s", 56e3),
         ("1e9bit", 1e9),
         ("125MB/s", 1e9),
+        ("125mB/s", 1e9),
+        ("100mbit", 1e8),
+        ("100MBit/s", 1e8),
+        ("100Mbps", 1e8),
+        ("100mbps", 1e8),
+        ("100 Mb/s", 1e8),
+        ("1gbit", 1e9),
+        ("10Gbps", 1e10),
+        ("12.5 MBps", 1e8),
     ],
 )
 def test_bandwidths_are_bits_per_second(text: str, value: float) -> None:
     assert quantities.bits_per_second(text) == value
+
+
+def test_a_link_to_emulate_has_a_rate_that_a_step_can_wait_for() -> None:
+    assert quantities.link_rate("100mbit") == 1e8
+    assert quantities.link_rate("none") is None
+    with pytest.raises(SpecError, match="at least 100kbit"):
+        quantities.link_rate("56kbit")
 
 
 @pytest.mark.parametrize(
@@ -49,7 +65,8 @@ NONSENSE = [
     "nan",
     "inf",
     "1 2Gbit",
-    "1gbit",
+    "1mBPS",
+    "1Mbit/h",
     "--1Gbit",
     "1MB",
     "٣Gbit",

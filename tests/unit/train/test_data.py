@@ -160,6 +160,10 @@ def test_settings_survive_their_own_command_line(tmp_path: Path) -> None:
     chosen = parsed(*given, "--downlink", "identity", "--seed", "9")
     assert parsed(*chosen.arguments()) == chosen
     assert parsed().operators == settings.DEFAULT_OPERATORS
+    linked = parsed("--link", "100Mbit")
+    assert parsed(*linked.arguments()) == linked
+    assert linked.operators == settings.LINK_OPERATORS
+    assert parsed("--link", "none") == parsed()
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import Any
 
 from fewbits.bench.machine import Machine
 from fewbits.cli.console import Parser, ProgressBar, about, count, print_json, say, table
+from fewbits.theory import quantities
 from fewbits.train.extras import check_installed
 from fewbits_lab.links import names, setting, steps, tools
 from fewbits_lab.links.laboratory import LINK_MEASURED, Laboratory
@@ -116,7 +117,7 @@ def _settings(options: argparse.Namespace) -> list[LinkSetting]:
     ranks = options.ranks or (_QUICK_RANKS if quick else _RANKS)
     with about("--rate"):
         texts = options.rate or (_QUICK_RATES if quick else _RATES)
-        rates = [setting.rate(text) for text in texts]
+        rates = [quantities.link_rate(text) for text in texts]
     with about("--latency"):
         latency = setting.latency(options.latency)
     with about("--loss"):

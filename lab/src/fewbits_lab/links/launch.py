@@ -15,8 +15,9 @@ from typing import Any
 
 from fewbits.errors import PeerError, SpecError
 from fewbits.exits import BAD_INPUT
+from fewbits.train.shaping import VETH, end
 from fewbits_lab.links import names, rank, switch
-from fewbits_lab.links.network import INTERFACE, Network, end, undisturbed
+from fewbits_lab.links.network import Network, undisturbed
 from fewbits_lab.links.setting import LinkSetting
 
 _POLL = 0.05  # seconds between two looks at the ranks
@@ -49,7 +50,7 @@ def launch(
                     rank=number,
                     ranks=setting.ranks,
                     store=f"{folder}/store",
-                    interface=INTERFACE,
+                    interface=VETH,
                     params=setting.params,
                     warm_up=setting.warm_up,
                     repeats=setting.repeats,
@@ -74,7 +75,7 @@ class _Rank:
         with self._errors.open("wb") as errors:
             self.process = subprocess.Popen(
                 ["ip", "netns", "exec", namespace, *rank.command(work)],
-                env=os.environ | {"GLOO_SOCKET_IFNAME": INTERFACE, "OMP_NUM_THREADS": "1"},
+                env=os.environ | {"GLOO_SOCKET_IFNAME": VETH, "OMP_NUM_THREADS": "1"},
                 # A rank ends when this pipe closes: none is orphaned if the launcher is killed.
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

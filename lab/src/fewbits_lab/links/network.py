@@ -25,14 +25,13 @@ from functools import cached_property
 from pathlib import Path
 
 from fewbits.errors import SpecError
+from fewbits.train import shaping
+from fewbits.train.shaping import VETH, end
 from fewbits_lab.links import relay, tools
 from fewbits_lab.links.setting import ShapedLink
 
-INTERFACE = "veth0"
 _BRIDGE = "bridge"
 _BURST = 128_000  # bytes that may leave at once: twice the largest unsegmented packet
-_BURST_SECONDS = 1e-3  # or as many as a timer that fires late must make up for
-_QUEUE = "50ms"  # of packets that wait for a link before some are dropped
 _NETEM_PACKETS = "100000"  # that may be under way: its default of 1000 is 15 ms of 100 Mbit/s
 _RELAY_START = 30.0  # seconds
 _LOSS_UNITS = 1_000_000
@@ -97,7 +96,7 @@ class Network:
                 end(self._relay)
             for name in (*map(self.namespace, range(self.ranks)), self._hub):
                 if (_NAMESPACES / name).exists():
-                    tools.works("ip", "netns", "delete", name)
+                    shaping.works("ip", "netns", "delete", name)
 
     def _lay(self) -> None:
         self._add(self._hub)
@@ -106,43 +105,43 @@ class Network:
         for rank in range(self.ranks):
             own, port = self.namespace(rank), f"port{rank + 1}"
             self._add(own)
-            tools.run(
-                "ip", "-n", own, "link", "add", INTERFACE, "address", relay.address(rank + 1),
+            shaping.run(
+                "ip", "-n", own, "link", "add", VETH, "address", relay.address(rank + 1),
                 "type", "veth", "peer", "name", port, "netns", self._hub,
             )  # fmt: skip
-            tools.run("ip", "-n", own, "address", "add", f"10.77.0.{rank + 1}/24", "dev", INTERFACE)
+            shaping.run("ip", "-n", own, "address", "add", f"10.77.0.{rank + 1}/24", "dev", VETH)
             if not self._needs_relay:
-                tools.run("ip", "-n", self._hub, "link", "set", port, "master", _BRIDGE)
-            tools.run("ip", "-n", self._hub, "link", "set", port, "up")
-            tools.run("ip", "-n", own, "link", "set", INTERFACE, "up")
+                shaping.run("ip", "-n", self._hub, "link", "set", port, "master", _BRIDGE)
+            shaping.run("ip", "-n", self._hub, "link", "set", port, "up")
+            shaping.run("ip", "-n", own, "link", "set", VETH, "up")
 
     def _add(self, name: str) -> None:
-        tools.run("ip", "netns", "add", name)
+        shaping.run("ip", "netns", "add", name)
         # Neighbours' announcements would be counted with the gradients.
         quiet = "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6"
-        tools.works("ip", "netns", "exec", name, "sh", "-c", quiet)
-        tools.run("ip", "-n", name, "link", "set", "lo", "up")
+        shaping.works("ip", "netns", "exec", name, "sh", "-c", quiet)
+        shaping.run("ip", "-n", name, "link", "set", "lo", "up")
 
     def _add_bridge(self, name: str) -> None:
-        tools.run("ip", "-n", self._hub, "link", "add", name, "type", "bridge")
-        tools.run("ip", "-n", self._hub, "link", "set", name, "up")
+        shaping.run("ip", "-n", self._hub, "link", "add", name, "type", "bridge")
+        shaping.run("ip", "-n", self._hub, "link", "set", name, "up")
 
     def _shape(self) -> None:
         link = self.link
         netem = bool(link.latency or link.loss) and self._has_netem
         delay = ("netem" if netem else "relay") if link.latency else "none"
         lost = ("netem" if netem else "nftables") if link.loss else "none"
-        burst = int(max(_BURST, (link.rate or 0) / 8 * _BURST_SECONDS))
+        burst = shaping.burst_bytes(link.rate or 0.0, _BURST)
         rate = "tbf" if link.rate else "none"
         self.shaping = Shaping(rate, delay, lost, burst if link.rate else 0)
         for rank in range(self.ranks):
             own = self.namespace(rank)
             above = self._emulate(own) if netem else ()
-            self._limit(own, INTERFACE, burst, above)
+            self._limit(own, VETH, burst, above)
             self._limit(self._hub, f"port{rank + 1}", burst)
             if link.loss:
                 # Else a lost packet may be 64 KB that the kernel has yet to cut.
-                tools.run("ip", "-n", own, "link", "set", INTERFACE, "gso_max_segs", "1")
+                shaping.run("ip", "-n", own, "link", "set", VETH, "gso_max_segs", "1")
             if lost == "nftables":
                 self._lose(own)
         if delay == "relay":
@@ -150,17 +149,17 @@ class Network:
 
     def _limit(self, namespace: str, device: str, burst: int, above: tuple[str, ...] = ()) -> None:
         if self.link.rate is not None:
-            tools.run(
+            shaping.run(
                 "tc", "-n", namespace, "qdisc", "add", "dev", device, *(above or ("root",)),
-                "tbf", "rate", f"{self.link.rate:.0f}bit", "burst", str(burst), "latency", _QUEUE,
+                *shaping.tbf(self.link.rate, burst),
             )  # fmt: skip
 
     def _emulate(self, namespace: str) -> tuple[str, ...]:
         """Delay and loss of what a rank sends; where below it the rate belongs."""
         words = ["delay", f"{self.link.latency * 1e6:.0f}us"] if self.link.latency else []
         words += ["loss", f"{100 * self.link.loss:g}%"] if self.link.loss else []
-        tools.run(
-            "tc", "-n", namespace, "qdisc", "add", "dev", INTERFACE, "root", "handle", "1:",
+        shaping.run(
+            "tc", "-n", namespace, "qdisc", "add", "dev", VETH, "root", "handle", "1:",
             "netem", "limit", _NETEM_PACKETS, *words,
         )  # fmt: skip
         return "parent", "1:1"
@@ -169,11 +168,11 @@ class Network:
         """Give the bridge an address, for a program in its namespace that all ranks can reach."""
         if self._needs_relay:
             raise SpecError("a switch in the middle needs links without latency, or netem")
-        tools.run("ip", "-n", self._hub, "address", "add", f"{address}/24", "dev", _BRIDGE)
+        shaping.run("ip", "-n", self._hub, "address", "add", f"{address}/24", "dev", _BRIDGE)
         if self.shaping.loss == "nftables":
             self._lose(self._hub, _BRIDGE)
 
-    def _lose(self, namespace: str, device: str = INTERFACE) -> None:
+    def _lose(self, namespace: str, device: str = VETH) -> None:
         tools.check_installed("nft")
         units = round(self.link.loss * _LOSS_UNITS)
         rules = (
@@ -182,7 +181,7 @@ class Network:
             f'add rule inet fewbits arriving iifname "{device}" '
             f"numgen random mod {_LOSS_UNITS} < {units} drop"
         )
-        tools.run("ip", "netns", "exec", namespace, "nft", rules)
+        shaping.run("ip", "netns", "exec", namespace, "nft", rules)
 
     @cached_property
     def _needs_relay(self) -> bool:
@@ -191,9 +190,9 @@ class Network:
     @cached_property
     def _has_netem(self) -> bool:
         trial = ("tc", "-n", self._hub, "qdisc")
-        found = tools.works(*trial, "add", "dev", "lo", "root", "netem", "delay", "1ms")
+        found = shaping.works(*trial, "add", "dev", "lo", "root", "netem", "delay", "1ms")
         if found:
-            tools.run(*trial, "delete", "dev", "lo", "root")
+            shaping.run(*trial, "delete", "dev", "lo", "root")
         return found
 
     def _start_relay(self) -> None:
@@ -218,22 +217,11 @@ class Network:
         for port in range(1, self.ranks + 1):
             self._add_bridge(f"bridge{port}")
             for device in (relay.TAP.format(port), f"port{port}"):
-                tools.run(
+                shaping.run(
                     "ip", "-n", self._hub, "link", "set", device, "master", f"bridge{port}", "up"
                 )
             tap = relay.TAP.format(port)
-            tools.run("ip", "-n", self._hub, "link", "set", tap, "txqueuelen", "10000")
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process of ours if it still runs, and free its pipes."""
-    if process.poll() is None:
-        process.kill()
-    process.wait()
-    for pipe in (process.stdin, process.stdout, process.stderr):
-        if pipe is not None:
-            with contextlib.suppress(OSError):
-                pipe.close()
+            shaping.run("ip", "-n", self._hub, "link", "set", tap, "txqueuelen", "10000")
 
 
 @contextlib.contextmanager

@@ -19,7 +19,8 @@ import torch.distributed as dist
 
 from fewbits.errors import PeerError
 from fewbits.exits import end_with_parent
-from fewbits_lab.links.network import INTERFACE, Network
+from fewbits.train.shaping import VETH
+from fewbits_lab.links.network import Network
 
 LINK_PATIENCE = 120.0  # seconds
 
@@ -38,7 +39,7 @@ def launched(network: Network, script: str, *arguments: str) -> Iterator[dict[st
                 ranks.append(
                     subprocess.Popen(
                         [*inside, script, *arguments, "--rank", work],
-                        env=os.environ | {"GLOO_SOCKET_IFNAME": INTERFACE, "OMP_NUM_THREADS": "1"},
+                        env=os.environ | {"GLOO_SOCKET_IFNAME": VETH, "OMP_NUM_THREADS": "1"},
                         stdin=subprocess.PIPE,
                         stdout=subprocess.PIPE if number == 0 else subprocess.DEVNULL,
                     )
@@ -84,4 +85,4 @@ def leave() -> None:
 
 def interface_bytes() -> int:
     """Bytes that the rank's interface has sent."""
-    return int(Path(f"/sys/class/net/{INTERFACE}/statistics/tx_bytes").read_text())
+    return int(Path(f"/sys/class/net/{VETH}/statistics/tx_bytes").read_text())

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from fewbits.errors import SpecError
 from fewbits.theory import quantities
 
-UNSHAPED = "none"
 MOST_RANKS = 64
 _FLOAT_BITS = 32
 _MOST_LATENCY = 10.0  # seconds
@@ -24,7 +23,7 @@ class ShapedLink:
     loss: float = 0.0
 
     def __str__(self) -> str:
-        words = ["unshaped" if self.rate is None else _rate_text(self.rate)]
+        words = ["unshaped" if self.rate is None else quantities.rate_text(self.rate, digits=6)]
         if self.latency:
             words.append(f"{1e3 * self.latency:g} ms")
         if self.loss:
@@ -62,16 +61,6 @@ class LinkSetting:
         return 120.0 + 20 * self.plain_seconds / (1 - self.link.loss)
 
 
-def rate(text: str) -> float | None:
-    """`100Mbit`, or `none` for a link that is not shaped."""
-    if text == UNSHAPED:
-        return None
-    value = quantities.bits_per_second(text)
-    if value < 1e5:
-        raise SpecError(f"a rate must be at least 100kbit or none, got {text!r}")
-    return value
-
-
 def latency(text: str) -> float:
     """One way from rank to rank: `5ms`; `0` needs no unit."""
     value = 0.0 if text == "0" else quantities.seconds(text)
@@ -92,10 +81,3 @@ def loss(text: str) -> float:
             f"expected a share of packets below 0.5 such as 0.001 or 0.1%, got {text!r}"
         )
     return value
-
-
-def _rate_text(value: float) -> str:
-    for prefix, factor in (("G", 1e9), ("M", 1e6)):
-        if value >= factor:
-            return f"{value / factor:g} {prefix}bit/s"
-    return f"{value / 1e3:g} kbit/s"

@@ -15,7 +15,8 @@ from fewbits.errors import PeerError
 from fewbits.exits import end_with_parent
 from fewbits.switch.job import Aggregators
 from fewbits.switch.protocol import Address
-from fewbits_lab.links.network import Network, end, undisturbed
+from fewbits.train.shaping import end
+from fewbits_lab.links.network import Network, undisturbed
 
 _ADDRESS = Address("10.77.0.254", 48_320)
 _CHUNK = 1024  # codes of a packet that fits Ethernet's 1500 bytes; a unit of 65,536 is 64 of them

@@ -10,6 +10,7 @@ from fewbits_lab.studies.bench_dtypes import text as bench_dtypes
 from fewbits_lab.studies.bias import text as bias
 from fewbits_lab.studies.bits_error import text as bits_error
 from fewbits_lab.studies.coding import text as coders
+from fewbits_lab.studies.device import text as device
 from fewbits_lab.studies.equal_bits import text as equal_bits
 from fewbits_lab.studies.federated_mnist import text as federated_mnist
 from fewbits_lab.studies.federated_scale import text as federated_scale
@@ -77,6 +78,13 @@ PAGES: dict[str, dict[str, Block]] = {
         "stage-codes": partial(operators.codes_table, stages=True),
     },
     "docs/fsdp.md": {"runs": sharded.runs_table, "verdict": sharded.verdict},
+    "docs/gpus.md": {
+        "claim": device.claim,
+        "evidence": device.evidence,
+        "hot": device.hot_table,
+        "memory": device.memory,
+        "roofline": device.roofline,
+    },
     "docs/lab.md": {
         "sweep": sweep.sweep_verdict,
         "scale-method": scale.scale_method,

@@ -7,6 +7,7 @@ the machine's `pow`.
 import math
 
 import numpy as np
+import numpy.typing as npt
 
 from fewbits.backend import coders, functions, library, native_rows, parallel
 from fewbits.backend.coders import block_starts
@@ -127,6 +128,16 @@ def vector_sum(bits: Bits, format: Format, p: float, threads: int) -> tuple[floa
         return together, largest, 0
     shift = math.frexp(float(np.array([largest], np.uint64).view(np.float64)[0]))[1]
     return terms(shift, NORMS[p])[0], largest, shift
+
+
+def scaled_sums(bits: Bits, p: float, shift: int, threads: int) -> npt.NDArray[np.float64]:
+    """Sums of blocks of a norm's terms of float64 values divided by two to the shift."""
+    found = parallel.run(
+        lambda piece: functions.norm_terms(bits[piece], FLOAT64, SUMMATION_BLOCK, NORMS[p], shift),
+        bits.size,
+        threads,
+    )
+    return np.concatenate([sums for sums, _ in found])
 
 
 def _encode_slices(row: Row, how: Levels, slices: list[slice], scales: int, option: int) -> Written:

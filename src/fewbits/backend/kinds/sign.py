@@ -1,5 +1,6 @@
 """Rows of signs times a scale: the native core's own, a large one alone cut into slices."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -8,13 +9,14 @@ import numpy.typing as npt
 from fewbits.backend import library, native_rows, parallel
 from fewbits.backend.coders import block_starts
 from fewbits.backend.kernel import NO_KEY, Kernel, Kind, Row, RowDirection, Written
+from fewbits.backend.kinds.dithering import scaled_sums
 from fewbits.backend.kinds.plain import joined
 from fewbits.backend.native_rows import NativeRow, run_whole
 from fewbits.coding import rans
 from fewbits.coding.rans import CODER_BLOCK
 from fewbits.errors import DecodeError
 from fewbits.reference import casts
-from fewbits.reference.formats import FLOAT64, Format
+from fewbits.reference.formats import FLOAT64
 from fewbits.reference.sign import BOUND
 from fewbits.reference.tally import Tally, total
 
@@ -32,11 +34,9 @@ def run(direction: RowDirection, row: Row) -> Written:
     """Encode, decode or accumulate one row."""
     block, encodes = int(row.kernel.numbers[0]), direction == "encode"
     slices = parallel.slices(row.count(direction), row.threads)
-    # Sums of float64 are those of values divided by the largest one's power of two.
-    apart = len(slices) > 1 and not (encodes and not block and row.format == FLOAT64)
-    if apart and encodes:
+    if len(slices) > 1 and encodes:
         return _encode_slices(row, block, slices)
-    if apart:
+    if len(slices) > 1:
         try:
             return _read_slices(direction, row, block, slices)
         except DecodeError:
@@ -61,7 +61,7 @@ def _encode_slices(row: Row, block: int, slices: list[slice]) -> Written:
 
     written = parallel.each(work, len(slices))
     if not block:
-        scales.array(row.format.bits)[:] = _mean(terms, row.format)
+        scales.array(row.format.bits)[:] = _mean(terms, row)
     size = joined(codes.array(), [(start, own) for _, start, own in written])
     return Written(total([tally for tally, _, _ in written]), (scales.size, size))
 
@@ -105,13 +105,20 @@ def _native(
     )  # fmt: skip
 
 
-def _mean(terms: npt.NDArray[Any], format: Format) -> int:
+def _mean(terms: npt.NDArray[Any], row: Row) -> int:
     """The scale of a whole vector, as in `dithering.means`."""
     used = int(terms["used"].sum())
     if not used:
         return 0
+    smallest, largest = int(terms["smallest"].min()), int(terms["largest"].max())
+    sums, shift = terms["sum"], 0
+    if row.format == FLOAT64:  # divided by the largest magnitude's power of two
+        shift = math.frexp(float(np.array([largest], np.uint64).view(np.float64)[0]))[1]
+        sums = scaled_sums(row.values.array(row.format.bits), 1.0, shift, row.threads)
     together = 0.0
-    for term in terms["sum"].tolist():  # in order, as one thread would
+    for term in sums.tolist():  # in order, as one thread would
         together += term
-    nearest, _, _ = casts.cast(np.array([together / used]).view(np.uint64), FLOAT64, format)
-    return min(max(int(nearest[0]), int(terms["smallest"].min())), int(terms["largest"].max()))
+    with np.errstate(over="ignore"):
+        mean = np.minimum(np.ldexp(np.array([together / used]), shift), np.finfo(np.float64).max)
+    nearest, _, _ = casts.cast(mean.view(np.uint64), FLOAT64, row.format)
+    return min(max(int(nearest[0]), smallest), largest)

@@ -1,0 +1,1 @@
+"""Device kernels without a device: compiled, looked at, and executed in NumPy."""

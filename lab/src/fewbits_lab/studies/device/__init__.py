@@ -1,0 +1,1 @@
+"""What is known of the device kernels without a device."""

@@ -1,0 +1,104 @@
+"""Makes the text of docs about `device`."""
+
+from collections import Counter
+from typing import Any
+
+from fewbits_lab.devices.budget import REGISTERS, SLACK
+from fewbits_lab.prose import bullets, paragraph, table
+from fewbits_lab.results import results
+from fewbits_lab.studies.device import show
+from fewbits_lab.tables import markdown
+
+# Bytes that a value moves through a device's memory, and of memories whose makers state their speed.
+_MOVED = {"encode": 5.125, "decode": 5.125}
+_MEMORIES = {"2 TB/s": 2.0e12, "3.35 TB/s": 3.35e12}
+
+
+def _found() -> Any:
+    return results("device")
+
+
+def launches() -> Counter[str]:
+    """Launches of compiled PTX that gave the CPU's bytes, by kernel."""
+    total: Counter[str] = Counter()
+    for own in _found()["emulated"].values():
+        total.update(own["launches"])
+    return total
+
+
+def runs() -> int:
+    """Runs under the interpreter that gave the CPU's bytes."""
+    return int(_found()["interpreted"]["verify"]["vectors"]["runs"])
+
+
+def claim() -> str:
+    """What may be said."""
+    names = [
+        name
+        for name in show.SHOWN_TARGETS
+        if any(row["target"] == name for row in show.rows(_found()))
+    ]
+    targets = ", ".join(names[:-1]) + f" and {names[-1]}"
+    return paragraph(
+        f"*Compiled for {targets}; bytes equal to the CPU's in {runs():,} runs under the interpreter and"
+        f" {launches().total():,} launches of compiled PTX; never run on a device; no speed is claimed.*"
+    )
+
+
+def evidence() -> str:
+    """The numbers behind it."""
+    found = _found()
+    rows = show.rows(found)
+    hot = [row for row in rows if "hot" in row]
+    over = [row for row in hot if row["over_budget"]]
+    wide = [row for row in hot if row["registers"] > REGISTERS]
+    made, seen = (sum(own[name] for own in found["mutants"].values()) for name in ("made", "seen"))
+    told = "; ".join(
+        f"`{row['kernel']}` for {row['target']}: {', '.join(row['over_budget'])}" for row in over
+    )
+    verify = found["interpreted"]["verify"]
+    damaged = verify["damage"]["flipped"]
+    return bullets(
+        f"**Interpreted.** {runs():,} runs of {verify['vectors']['cases']} cases: encode, decode, accumulate, the owner's"
+        f" relay, damaged payloads; aligned and not; ordinary values, any bits, subnormal ones, the largest, edges, and values"
+        f" that the very draw they meet rounds up or just not. {damaged} flipped bytes in messages were found and named."
+        f" {verify['ranks']['ranks']} ranks over gloo have the parameters of the CPU's backend after every step, and name the rank"
+        " that sends a flipped byte.",
+        f"**Compiled.** {len(rows)} kernels and targets, a kernel counted once for each variant. {sum(bool(row['faults']) for row in rows)}"
+        f" break the lint: approximate division, flush to zero, fused products, generic addresses. On {len(hot)} hot paths"
+        f" there are {sum(row['hot']['spills'] for row in hot)} spills and at most {max(row['hot']['registers'] for row in hot)} registers;"
+        f" with the code of rare values beside them, {len(wide)} kernels take more than {REGISTERS}, and"
+        f" {sum(bool(row['spills']) for row in rows)} kernels spill there or at unaligned addresses."
+        + (f" Over the budget, {SLACK} times the instructions of the first prototypes: {told}." if over else
+           f" All keep to {SLACK} times the instructions of the first prototypes."),
+        f"**Executed.** {launches().total():,} launches of the compiled PTX, by a machine in NumPy that refuses accesses that are misaligned,"
+        " stray or raced, approximate instructions, and threads of a block that part. Selection (`top-k`) is not among them:"
+        " its counting lets threads part.",
+        f"**Mutants.** Of {made} single changes to an operand or opcode of this PTX {seen} are seen ({100 * seen / made:.0f} %);"
+        " the others are listed in the result file. 90 % are asked for; `send_scales` and the decoders of dithering have fewer.",
+    )  # fmt: skip
+
+
+def hot_table() -> str:
+    """Registers and instructions of the hot paths."""
+    return markdown(show.hot_paths(_found()))
+
+
+def memory() -> str:
+    """Bytes per parameter."""
+    own = _found()["interpreted"]["verify"]["ranks"]["memory"]
+    natural, tiny = (own[spec]["message_bytes_per_parameter"] for spec in ("natural", "tiny"))
+    return paragraph(
+        f"Messages of two ranks take {natural:.1f} bytes a parameter with `natural` and {tiny:.1f} with `tiny`, counted in a run"
+        " under the interpreter: what leaves and what comes, in both hops, for all buckets."
+    )
+
+
+def roofline() -> str:
+    """What memory allows, if nothing else limits."""
+    rows = [
+        [name, f"{moved:.3f}", *(f"{speed / moved / 1e9:.0f}" for speed in _MEMORIES.values())]
+        for name, moved in _MOVED.items()
+    ]
+    titles = "|".join(f"estimate: billion values a second at {name}" for name in _MEMORIES)
+    return table(f"kernel of `natural`|bytes a value|{titles}", rows)

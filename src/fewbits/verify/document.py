@@ -1,0 +1,124 @@
+"""All comparisons of one run, as one document that can be shown to others."""
+
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from fewbits import registry
+from fewbits.bench.machine import this_machine
+from fewbits.errors import SpecError
+from fewbits.reference.formats import FORMATS
+from fewbits.verify import cases, checksums, damage, ranks, speeds
+from fewbits.verify.places import DevicePlaces
+
+VerifyDocument = dict[str, Any]
+Advance = Callable[[int], None]
+DIFFERENCES = 5  # that are told of each part
+_INTERPRETED = "interpreted"
+NO_DEVICE = (
+    "no device: kernels ran under Triton's interpreter on the CPU. This says nothing of a device's "
+    "own compiler, memory or speed."
+)
+
+
+def chosen_device(asked: str | None) -> str:
+    """The device that is meant: the first CUDA or ROCm device, or the interpreter without one."""
+    import torch
+
+    there = torch.cuda.is_available()
+    if asked == "cuda" and not there:
+        raise SpecError("torch sees no CUDA or ROCm device here; --device cpu runs the interpreter")
+    return "cuda:0" if there and asked != "cpu" else _INTERPRETED
+
+
+def verified(
+    device: str, count: int, *, thorough: bool = False, advance: Advance = lambda _: None
+) -> VerifyDocument:
+    """Compare everything; whatever goes wrong is part of the document."""
+    start = time.perf_counter()
+    on_device = device != _INTERPRETED
+    places = DevicePlaces(device)
+    parts: dict[str, Callable[[], dict[str, Any]]] = {
+        "vectors": lambda: vectors(places, thorough=thorough, advance=advance),
+        "checksums": lambda: checksums.compared(places),
+        "damage": lambda: damage.injected(places),
+        "ranks": lambda: ranks.compared(device, count),
+    }
+    if on_device:
+        parts["speeds"] = lambda: speeds.measured(places)
+    found = {}
+    for name, part in parts.items():
+        found[name] = _tried(part)
+        advance(0)
+    return {
+        "format": "fewbits-verify", "version": 1,
+        "held": all(own["held"] for own in found.values()),
+        "device": _described(device), "note": "" if on_device else NO_DEVICE,
+        "seconds": round(time.perf_counter() - start, 1), "machine": _machine(), **found,
+    }  # fmt: skip
+
+
+def _tried(part: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    began = time.perf_counter()
+    try:
+        found = part()
+    except Exception as error:  # a device may fail in any way, and the others shall be told
+        text = " ".join(f"{type(error).__name__}: {error}".split())
+        found = {"held": False, "differences": [text[:500]]}
+    return found | {"seconds": round(time.perf_counter() - began, 1)}
+
+
+def vectors(
+    places: DevicePlaces, *, thorough: bool, advance: Advance = lambda _: None
+) -> dict[str, Any]:
+    """All cases, and the operators that the device refuses, with the reason."""
+    wrong: list[str] = []
+    runs = number = failed = 0
+    for case in cases.every_case(thorough=thorough):
+        count, difference = cases.compared(case, places)
+        runs, number = runs + count, number + 1
+        if difference is not None:
+            failed += 1
+            wrong += [str(difference)] if len(wrong) < DIFFERENCES else []
+        advance(1)
+    refused = {
+        f"{registry.operator(spec).spec} {format.name}": reason
+        for spec in cases.VERIFIED_SPECS
+        for format in FORMATS
+        if (reason := cases.supported(spec, format)) is not None
+    }
+    return {
+        "held": not wrong, "cases": number, "runs": runs, "failed": failed, "refused": refused,
+        "differences": wrong,
+    }  # fmt: skip
+
+
+def _described(device: str) -> dict[str, Any]:
+    import torch
+
+    if device == _INTERPRETED:
+        return {"name": _INTERPRETED, "is_device": False}
+    own = torch.cuda.get_device_properties(device)
+    return {
+        "name": own.name, "is_device": True, "memory_bytes": own.total_memory,
+        "capability": f"{own.major}.{own.minor}", "count": torch.cuda.device_count(),
+        "architecture": getattr(own, "gcnArchName", ""),
+    }  # fmt: skip
+
+
+def _machine() -> dict[str, Any]:
+    import torch
+
+    def installed(name: str) -> str | None:
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            return None
+
+    return asdict(this_machine()) | {
+        "kernel": platform.release(), "triton": installed("triton"),
+        "cuda": torch.version.cuda, "hip": torch.version.hip,
+    }  # fmt: skip

@@ -1,0 +1,187 @@
+"""The machine that runs compiled PTX: what it computes, and what it refuses."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from fewbits_lab.devices.lint import faults
+from fewbits_lab.devices.machine import PtxMachine
+from fewbits_lab.devices.memory import GlobalMemory
+from fewbits_lab.devices.mutation import mutants
+from fewbits_lab.devices.ptx import PtxError, parse
+
+THREADS = 64
+HEAD = """
+.version 8.7
+.target sm_80
+.extern .shared .align 16 .b8 global_smem[];
+.visible .entry kernel(
+	.param .u64 .ptr .global .align 1 kernel_param_0,
+	.param .u64 .ptr .global .align 1 kernel_param_1
+)
+.reqntid 64
+{
+	.reg .pred 	%p<9>;
+	.reg .b16 	%rs<9>;
+	.reg .b32 	%r<99>;
+	.reg .b64 	%rd<99>;
+	ld.param.b64 	%rd1, [kernel_param_0];
+	ld.param.b64 	%rd2, [kernel_param_1];
+	mov.u32 	%r1, %tid.x;
+	mov.u32 	%r2, %ctaid.x;
+	mad.lo.s32 	%r3, %r2, 64, %r1;
+	mul.wide.u32 	%rd3, %r3, 4;
+	add.s64 	%rd4, %rd1, %rd3;
+	add.s64 	%rd5, %rd2, %rd3;
+	ld.global.b32 	%r4, [%rd4];
+"""
+END = """
+	st.global.b32 	[%rd5], %r5;
+	ret;
+}
+"""
+
+
+EXCHANGE = (
+    "shl.b32 %r6, %r1, 2; st.shared.b32 [%r6], %r4; bar.sync 0; xor.b32 %r7, %r6, 128; "
+    "ld.shared.b32 %r5, [%r7];"
+)
+
+
+def run(body, values=None, *, blocks=1, end=END, limit=5000):
+    """Every thread's word through `body`, from %r4 to %r5."""
+    given = np.arange(blocks * THREADS, dtype=np.uint32) if values is None else values
+    given = given.view(np.uint32)
+    out = np.zeros(given.size, np.uint32)
+    memory = GlobalMemory()
+    arguments = [memory.add(given), memory.add(out)]
+    PtxMachine(parse(HEAD + body + end), 1024).run((blocks, 1, 1), arguments, memory, limit)
+    return out
+
+
+def floats(*values):
+    return np.resize(np.array(values, np.float32), THREADS).view(np.uint32)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("add.s32 %r5, %r4, -3;", lambda x: x - np.uint32(3)),
+        ("mul.lo.s32 %r5, %r4, -1640531535;", lambda x: x * np.uint32(0x9E3779B1)),
+        ("mul.hi.u32 %r5, %r4, -1;", lambda x: x.astype(np.uint64) * 0xFFFFFFFF >> 32),
+        ("shr.s32 %r5, %r4, 40;", lambda x: (x.view(np.int32) >> 31).view(np.uint32)),
+        ("shl.b32 %r5, %r4, 32;", lambda x: x * 0),
+        ("bfe.u32 %r5, %r4, 3, 7;", lambda x: x >> 3 & 127),
+        ("bfe.s32 %r5, %r4, 1, 2;", lambda x: (x.view(np.int32) << 29 >> 30).view(np.uint32)),
+        ("prmt.b32 %r5, %r4, 0, 0x0123U;", lambda x: x.byteswap()),
+        ("popc.b32 %r5, %r4;", np.bitwise_count),
+        ("clz.b32 %r5, %r4;", lambda x: [32 - int(own).bit_length() for own in x]),
+        ("setp.gt.u32 %p1, %r4, 9; selp.b32 %r5, 7, %r4, %p1;", lambda x: np.where(x > 9, 7, x)),
+        ("cvt.u16.u32 %rs1, %r4; cvt.s32.s16 %r5, %rs1;", lambda x: x.astype(np.int16)),
+        ("mov.b32 {%rs1, %rs2}, %r4; mov.b32 %r5, {%rs2, %rs1};", lambda x: x << 16 | x >> 16),
+        ("shfl.sync.bfly.b32 %r5, %r4, 3, 31, -1;", lambda x: x.reshape(-1, 4)[:, ::-1]),
+        ("redux.sync.xor.b32 %r5, %r4, -1;", lambda x: np.bitwise_xor.reduce(x[:32])),
+        ("setp.eq.b32 %p1, %r4, 70001; not.pred %p2, %p1; selp.b32 %r5, 1, 0, %p2;", lambda x: 1),
+    ],
+)
+def test_an_instruction_gives_these_bits(line, expected):
+    x = np.arange(THREADS, dtype=np.uint32) * np.uint32(1 if "redux" in line else 0x01010101)
+    wanted = np.broadcast_to(np.asarray(expected(x)).reshape(-1), THREADS)
+    assert np.array_equal(run(line, x), wanted.astype(np.int64).astype(np.uint32))
+
+
+def test_floats_round_to_nearest_keep_subnormals_and_make_one_nan():
+    x = floats(1.0, 3.0, 1e-40, -0.0, np.inf, -5.0)
+    assert np.array_equal(
+        run("div.rn.f32 %r5, %r4, 0f40400000;", x), (x.view("f4") / np.float32(3)).view(np.uint32)
+    )
+    assert np.array_equal(run("mul.rn.f32 %r5, %r4, 0f3F000000;", floats(1e-45, 3e-45)),
+                          floats(0.0, 1e-45))  # fmt: skip
+    nan = run("sub.rn.f32 %r5, %r4, %r4;", floats(np.inf))
+    assert set(nan.tolist()) == {0x7FFFFFFF}
+
+
+def test_a_float_that_does_not_fit_becomes_garbage():
+    x = floats(7.9, 4294967296.0, -1.0, np.nan)
+    assert set(run("cvt.rzi.u32.f32 %r5, %r4;", x).tolist()) == {7, 0xA5A5A5A5}
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [("f16", np.float16), ("bf16", ml_dtypes.bfloat16)])
+def test_two_floats_become_a_pair_of_halves(kind, dtype):
+    x = floats(1.0, 3.1415927, -65504.0, 1e-6)
+    halves = x.view(np.float32).astype(dtype).view(np.uint16).astype(np.uint32)
+    one = dtype(1).view(np.uint16).astype(np.uint32)
+    assert np.array_equal(run(f"cvt.rn.{kind}x2.f32 %r5, 0f3F800000, %r4;", x), one << 16 | halves)
+
+
+def test_a_pair_of_floats_is_two_floats():
+    x = floats(1.5, -2.25)
+    body = "mov.b64 %rd9, {%r4, %r4}; add.rn.f32x2 %rd10, %rd9, %rd9; mov.b64 {%r6, %r5}, %rd10;"
+    assert np.array_equal(run(body, x), floats(3.0, -4.5))
+
+
+def test_blocks_that_take_different_ways_all_end():
+    body = "setp.eq.b32 %p1, %r2, 1; mov.b32 %r5, 1; @%p1 bra $A; mov.b32 %r5, 2;\n$A:\n"
+    assert run(body, blocks=3).reshape(3, -1)[:, 0].tolist() == [2, 1, 2]
+
+
+def test_atomics_of_all_threads_are_counted():
+    body = "atom.global.gpu.acq_rel.add.u32 %r5, [ %rd2 + 0 ], 1;"
+    end = "\n\tret;\n}\n"
+    assert run(body, end=end)[0] == THREADS
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("ld.global.b32 %r5, [%rd4+2];", "misaligned"),
+        ("ld.global.v4.b32 {%r5, %r6, %r7, %r8}, [%rd4];", "misaligned"),
+        ("ld.global.b32 %r5, [%rd4+256];", "stray"),
+        ("mov.b64 %rd9, 4096; ld.global.b32 %r5, [%rd9];", "stray"),
+        ("div.full.f32 %r5, %r4, %r4;", "not exact"),
+        ("ex2.approx.f32 %r5, %r4;", "not exact"),
+        ("add.rn.ftz.f32 %r5, %r4, %r4;", "not exact"),
+        ("fma.rn.f32 %r5, %r4, %r4, %r4;", "contracted"),
+        ("setp.lt.u32 %p1, %r1, 7; @%p1 bra $A;\n$A:\nmov.b32 %r5, 0;", "part ways"),
+        ("add.s32 %r5, %r4, %r77;", "never written"),
+        ("st.global.b32 [%rd2], %r1; mov.b32 %r5, 0;", "different values at one address"),
+        ("vote.sync.any.pred %p1, %p2, 15; mov.b32 %r5, 0;", "never written|not all threads"),
+        ("$A:\nbra $A;", "no end"),
+        ("tanh.f32 %r5, %r4;", "not known"),
+        (EXCHANGE.replace("bar.sync 0;", ""), "no barrier"),
+        ("shl.b32 %r6, %r1, 6; st.shared.b32 [%r6], %r4; mov.b32 %r5, 0;", "stray"),
+        ("setp.lt.u32 %p1, %r1, 7; @%p1 bar.sync 0; mov.b32 %r5, 0;", "miss the barrier"),
+    ],
+)  # fmt: skip
+def test_what_a_device_would_not_forgive_is_refused(body, says):
+    with pytest.raises(PtxError, match=says):
+        run(body)
+
+
+def test_a_barrier_lets_warps_read_what_others_wrote():
+    assert np.array_equal(run(EXCHANGE), np.arange(THREADS) ^ 32)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["div.full.f32 %r5, %r4, %r4;", "fma.rn.f32 %r5, %r4, %r4, %r4;", "add.ftz.f32 %r5, %r4, %r4;",
+     "rcp.approx.f32 %r5, %r4;", "ld.b32 %r5, [%rd4];", "mul.rz.f32 %r5, %r4, %r4;"],
+)  # fmt: skip
+def test_the_lint_names_what_gives_other_bits(line):
+    assert faults(f"{HEAD}\t{line}\n{END}")
+    assert not faults(HEAD + "\tdiv.rn.f32 %r5, %r4, %r4;\n" + END)
+
+
+def test_the_lint_knows_amds_division():
+    division = "v_fma_f32 v1, v2, v3, v4\n" * 6 + "v_div_fixup_f32 v1, v2, v3, v4\n"
+    assert not faults(division)
+    assert faults(division + "v_fma_f32 v1, v2, v3, v4\n" * 3)
+
+
+def test_mutants_change_one_line_each_and_are_always_the_same():
+    text = HEAD + "\tadd.s32 %r6, %r4, 3;\n\txor.b32 %r5, %r6, %r1;\n" + END
+    made = list(mutants(text, 50))
+    assert [own.text for own in made] == [own.text for own in mutants(text, 50)]
+    for own in made:
+        pairs = zip(text.splitlines(), own.text.splitlines(), strict=True)
+        assert sum(a != b for a, b in pairs) == 1
