@@ -10,6 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from fewbits import presets, registry
+from fewbits.cli.plan import better_in_theory, everyday, verdict
+from fewbits.collectives.payload import UNIT
+from fewbits.theory import planner
+from fewbits.theory.cost import Codec, Link, TrainingJob
+
 COMMAND = [sys.executable, "-m", "fewbits.cli", "plan"]
 USUAL = {
     "--params": "25e6",
@@ -200,3 +206,23 @@ def test_a_verdict_does_not_contradict_itself_about_the_link(given: Path) -> Non
     assert "work for messages" in said
     assert "pays below about" not in said
     assert "pays below about" in plan("natural", "--speeds", given, bandwidth="400Gbit").stdout
+
+
+def test_without_names_the_verdict_is_one_of_what_auto_tries() -> None:
+    """One answer to "which operator"; what theory alone likes better is told beside it."""
+    better = "sparse-dithering:rounding=subtractive"
+    bits = {"bfloat16": 16.0, "natural": 9.0, "natural:coder=rans": 3.6, better: 2.78}
+    candidates = [
+        planner.Candidate(spec, registry.operator(spec).guarantee(UNIT), Codec(own, 1e9, 1e9))
+        for spec, own in bits.items()
+    ]
+    job = TrainingJob(25_000_000, 8, 0.2, 0.0)
+    for rate, said, told in ((1e8, "natural:coder=rans:", better), (1e12, "do not compress", "")):
+        setting = planner.Setting(job, Link(rate, 0.001, 0.0, 0.0))
+        rows = planner.ranked(candidates, setting)
+        advised = everyday(rows)
+        assert {row.spec for row in advised} == set(presets.EVERYDAY)
+        assert verdict(advised, setting).startswith(f"verdict: {said}")
+        assert better_in_theory(rows, advised).startswith(f"in theory {told}" if told else "")
+        assert bool(better_in_theory(rows, advised)) is bool(told)
+        assert better_in_theory(rows, rows) == ""

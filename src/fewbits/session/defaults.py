@@ -44,7 +44,7 @@ def routes(
     if options.collective == SWITCH:
         raise SpecError("auto tries several operators, a switch adds one: use natural")
     rules = resolved_policy(options.policy)
-    specs = ["bfloat16", "natural", "natural:coder=rans"] + ["tiny"] * options.allow_bias
+    specs = [*presets.EVERYDAY] + ["tiny"] * options.allow_bias
     plain = Routing(Identity(), Identity(), rules, model)
     return {UNCOMPRESSED: plain} | {spec: _routed(spec, None, None, rules, model) for spec in specs}
 
