@@ -4,10 +4,12 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -110,14 +112,20 @@ def broken(
     timeout: float = 20.0,
     guard: bool = False,
     fused: bool = False,
+    nap: float = 0.0,
 ) -> None:
-    """Train until rank 1 does a deed in step `at`: before it swaps or gathers boxes, or ends."""
+    """Train until rank 1 does a deed in step `at`: before it swaps or gathers boxes, or ends.
+
+    With `nap` rank 2 is busy in that place for so many seconds, and nobody else waits for it.
+    """
     world.join()
     optimizer = {"fused": True} if fused else {}
     options = {"device": device, "timeout": timeout}
     net, state, stepper = _attached(None, optimizer, guard, options)
     if world.rank == 1:
         _plan(world, state, place, DEEDS[deed], at)
+    elif world.rank == 2 and nap:
+        _plan(world, state, place, partial(_nap, nap), at)
     world.result["digests"] = [digest(net)]
     for step in range(steps):
         world.result["steps"] = step
@@ -142,7 +150,8 @@ def _plan(
     def is_now(here: str) -> bool:
         if here != place or progress.step != at or progress.sequence != 1:
             return False
-        world.mark()
+        if world.rank == 1:
+            world.mark()
         return True
 
     def swapped(self: TorchBoxes, outgoing: Boxes, incoming: Boxes) -> Pending:
@@ -169,6 +178,11 @@ def _damage(payload: Buffer, pending: Pending) -> Pending:
         tensor_of(payload)[5] ^= 16
 
     return Late(pending, flip)
+
+
+def _nap(seconds: float, payload: Buffer, pending: Pending) -> Pending:
+    time.sleep(seconds)
+    return pending
 
 
 def _raise(payload: Buffer, pending: Pending) -> Pending:

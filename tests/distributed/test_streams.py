@@ -102,6 +102,19 @@ def test_a_killed_rank(launcher: Launcher, world: int, place: str) -> None:
     check_raised(others(outcomes), "PeerError", 3.0, naming="lost rank 1:", steps=3)
 
 
+@pytest.mark.parametrize("place", ["gather", pytest.param("swap", marks=pytest.mark.soak)])
+def test_who_was_busy_when_a_rank_died_blames_nobody_else(launcher: Launcher, place: str) -> None:
+    nap = 2.0  # seconds: the others have left long before
+    outcomes = launcher.run("broken", 3, deed="kill", place=place, nap=nap, hurry=False)
+    first, _, busy = outcomes
+    check_raised([first], "PeerError", nap, naming="lost rank 1: its connection closed", steps=3)
+    assert "rank 2" not in first.message.replace("no answer yet from ranks [2]", "")
+    check_raised([busy], "PeerError", nap + 3.0, naming="lost rank 1: its conn", steps=3)
+    assert busy.elapsed is not None
+    assert busy.elapsed > nap - 0.5
+    assert "rank 0" not in busy.message
+
+
 @pytest.mark.parametrize(
     ("place", "guard"), [("swap", True), *soak(("swap", "gather"), (True, False))]
 )

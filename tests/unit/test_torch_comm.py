@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("torch")
 
 from fewbits import PeerError
-from fewbits.transport.torch_comm import _Pending
+from fewbits.transport.losses import PostedMail
 
 
 class Late:
@@ -19,9 +19,9 @@ class Late:
 
 def test_giving_up_a_moment_before_the_deadline_is_an_error() -> None:
     with pytest.raises(PeerError, match="rank 1: no answer within 60 s"):
-        _Pending(60.0, [(1, Late())], {}).wait()
+        PostedMail(60.0, [(1, Late())], {}).wait()
 
 
 def test_who_is_only_waited_for_briefly_after_a_loss_is_named_apart() -> None:
     with pytest.raises(PeerError, match=r"rank 2: its end; no answer yet from ranks \[1\]"):
-        _Pending(60.0, [(1, Late())], {2: "its end"}).wait()
+        PostedMail(60.0, [(1, Late())], {2: "its end"}).wait()

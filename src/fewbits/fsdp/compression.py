@@ -27,8 +27,9 @@ from fewbits.session import (
     route,
     takes,
 )
+from fewbits.transport.losses import reason
 from fewbits.transport.tensors import TensorValues
-from fewbits.transport.torch_comm import TorchComm, break_up, reason
+from fewbits.transport.torch_comm import TorchComm, break_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,7 @@ class ShardedCompression(AttachedToSteps):
             try:
                 return gather(timeout)
             except RuntimeError as error:  # of gloo, which does not say whom it has lost
-                lost = " and ".join(f"rank {rank}" for rank in self._comm.missing())
+                lost = " and ".join(f"rank {rank}" for rank in self._comm.losses().ranks)
                 break_up(group.process_group)  # or else it waits on, and the program's end with it
                 why = reason(error, timeout)
                 raise PeerError(f"lost {lost or 'some rank'} in {text}: {why}") from error

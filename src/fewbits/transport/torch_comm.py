@@ -11,10 +11,10 @@ until the lock is free, on a processor that the writer may need.
 
 import contextlib
 import itertools
-import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -27,10 +27,10 @@ from fewbits.core.vector import Vector
 from fewbits.errors import PeerError, SpecError
 from fewbits.transport import tensors
 from fewbits.transport.box_comm import TorchBoxes, found_inf
+from fewbits.transport.losses import LastWords, Losses, PostedMail, reason
 from fewbits.transport.side_stream import refuse_group
 
-_UNUSED_LANE = 1 << 20
-_MOMENT = 1.0  # seconds
+_UNUSED_LANE, _LAST_LANE = 1 << 20, 1 << 21
 
 
 class TorchComm:
@@ -41,6 +41,7 @@ class TorchComm:
         self._given = group
         self._groups: list[dist.ProcessGroup] = []  # of messages to higher and to lower ranks
         self._boxes: TorchBoxes | None = None
+        self._words: LastWords | None = None
         self._members: list[int] = []
         self._rank = 0
 
@@ -63,6 +64,8 @@ class TorchComm:
         members = dist.get_process_group_ranks(self._given or dist.group.WORLD)
         self._rank, self._members = members.index(dist.get_rank()), members
         self._groups = [self._new_group("gloo") for _ in range(2)]
+        receive, send = partial(self._word, dist.irecv), partial(self._word, dist.isend)
+        self._words = LastWords(self._others(1), receive, send)
 
     def box_backend(self, device: str) -> str:
         """The backend over which boxes of a device go; `SpecError` if the given group lacks it."""
@@ -105,11 +108,10 @@ class TorchComm:
     def _lost(self, error: RuntimeError) -> PeerError:
         """The error for a collective that failed, with the ranks that do not answer.
 
-        First the others are woken, who may wait for this one: those that live ask each other.
+        First the others are woken, who may wait for this one.
         """
         self._break_up_boxes()
-        lost = " and ".join(f"rank {rank}" for rank in self.missing()) or "some rank"
-        return PeerError(f"lost {lost}: {reason(error, self.timeout)}")
+        return self.losses().explained(error, self.timeout)
 
     def _new_group(self, backend: str) -> dist.ProcessGroup:
         members = self._members
@@ -126,20 +128,20 @@ class TorchComm:
             raise PeerError(f"not all of ranks {members} came to make a group: {why}") from error
         return group
 
-    def expect(self, *incoming: Incoming, lane: int = 0) -> "_Pending":
+    def expect(self, *incoming: Incoming, lane: int = 0) -> PostedMail:
         """Post receives; open the groups if nobody has.
 
         gloo sends at once to a rank that has posted the receive. Otherwise it asks that rank.
         """
         if not self._groups:
             self.open()
-        expected = _Pending(self.timeout, [], {})
+        expected = PostedMail(self.timeout, [], {})
         self._post(expected, dist.irecv, -1, incoming, lane)
         return expected
 
     def start(self, *mail: Mail, lane: int = 0, expected: object = None) -> Pending:
         """Send, after the receives have been posted."""
-        if not isinstance(expected, _Pending):
+        if not isinstance(expected, PostedMail):
             expected = self.expect(*(incoming for _, incoming in mail), lane=lane)
         self._post(expected, dist.isend, 1, [outgoing for outgoing, _ in mail], lane)
         return expected
@@ -160,6 +162,7 @@ class TorchComm:
         A group of some of the ranks only stays until the end of the process: torch would give the
         next one the same name, under which the store still has this one's addresses.
         """
+        self._words = None
         boxes = [] if self._boxes is None else [self._boxes.group]
         for group in [*self._groups, *boxes] if self.size == dist.get_world_size() else ():
             dist.destroy_process_group(group)
@@ -179,24 +182,15 @@ class TorchComm:
         else:
             break_up(self._boxes.group)
 
-    def missing(self) -> list[int]:
-        """The ranks that are gone, or do not answer now; those that live call this together."""
-        time.sleep(_MOMENT / 10)  # until it is known whose connections are closed
-        lost: dict[int, str] = {}
-        byte = [Buffer.zeros(1) for _ in range(self.size)]
-        started = [
-            (rank, self._start(operation, byte[rank], rank, _UNUSED_LANE, lost))
-            for operation in (dist.irecv, dist.isend)
-            for rank in self._others(1)
-        ]
-        if not lost:
-            with contextlib.suppress(PeerError):
-                _Pending(_MOMENT, started, lost).wait()
-        return sorted(lost)
+    def losses(self) -> Losses:
+        """The ranks that are gone or silent; the others hear that this one is about to leave."""
+        assert self._words is not None
+        self._words.say()
+        return self._words.listen()
 
     def _post(
         self,
-        pending: "_Pending",
+        pending: PostedMail,
         operation: Any,
         direction: int,
         buffers: Sequence[Incoming],
@@ -218,12 +212,18 @@ class TorchComm:
         if buffer is None or buffer.size == 0 or rank in lost:
             return None
         try:
-            peer, message = self._members[rank], torch.from_numpy(buffer.array())
-            upwards = (self._rank < rank) == (operation is dist.isend)
-            return operation(message, peer, group=self._groups[0 if upwards else 1], tag=tag)
+            return self._message(operation, torch.from_numpy(buffer.array()), rank, tag)
         except RuntimeError as error:
             lost[rank] = reason(error, self.timeout)
             return None
+
+    def _word(self, operation: Any, byte: torch.Tensor, rank: int) -> Any:
+        return self._message(operation, byte, rank, _LAST_LANE)
+
+    def _message(self, operation: Any, message: torch.Tensor, rank: int, tag: int) -> Any:
+        upwards = (self._rank < rank) == (operation is dist.isend)
+        group = self._groups[0 if upwards else 1]
+        return operation(message, self._members[rank], group=group, tag=tag)
 
 
 def break_up(group: dist.ProcessGroup) -> None:
@@ -247,47 +247,3 @@ class _Sum(NamedTuple):
             self.work.wait(timedelta(seconds=self.timeout))
         except RuntimeError as error:
             raise PeerError(f"lost some rank: {reason(error, self.timeout)}") from error
-
-
-class _Pending(NamedTuple):
-    timeout: float
-    started: list[tuple[int, Any]]  # ranks and what is under way to or from them, or None
-    lost: dict[int, str]
-
-    def wait(self) -> None:
-        """Wait until all is done, or for `timeout` seconds from now.
-
-        Once a rank is lost, the others get only a moment, because they may have failed with it.
-        """
-        deadline = time.monotonic() + self.timeout
-        late: set[int] = set()
-        for rank, work in self.started:
-            if work is None or rank in self.lost:
-                continue
-            hurried = bool(self.lost)
-            patience = 0.05 if hurried else max(deadline - time.monotonic(), 0.05)
-            try:
-                work.wait(timedelta(seconds=patience))
-            except RuntimeError as error:
-                # Not by the clock alone: gloo may give up a moment before the deadline.
-                if hurried and _is_timeout(error) and time.monotonic() < deadline:
-                    late.add(rank)
-                else:
-                    self.lost[rank] = reason(error, self.timeout)
-        if self.lost:
-            reasons = [f"rank {rank}: {self.lost[rank]}" for rank in sorted(self.lost)]
-            waiting = sorted(late - set(self.lost))
-            reasons += [f"no answer yet from ranks {waiting}"] if waiting else []
-            raise PeerError(f"lost {'; '.join(reasons)}")
-
-
-def _is_timeout(error: RuntimeError) -> bool:
-    return "imed out" in str(error) or "imeout" in str(error)
-
-
-def reason(error: RuntimeError, timeout: float) -> str:
-    """The part of gloo's error that helps a user."""
-    if _is_timeout(error):
-        return f"no answer within {timeout:g} s (it stopped, or it is far behind)"
-    text = str(error).splitlines()[0].partition("] ")[2].partition(". ")[0]  # no path, no advice
-    return f"its connection closed (it ended or was killed): {text or error}"
