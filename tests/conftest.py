@@ -23,6 +23,9 @@ _default = "ci" if os.environ.get("CI") == "true" else "dev"
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", _default))
 
 
+gc.disable()  # until all tests are collected: it would look at all of them again and again
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak", action="store_true", help="also run the tests marked soak")
 
@@ -40,6 +43,7 @@ def pytest_collection_finish() -> None:
     """Twenty thousand tests are a million objects, which no collection of garbage need look at."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(params=tuple(each_table()))

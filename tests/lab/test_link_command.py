@@ -255,14 +255,6 @@ def test_links_delay_and_lose_packets() -> None:
 
 
 @needs_links
-def test_an_unknown_contender_is_a_bad_argument() -> None:
-    pytest.importorskip("torch")
-    code, _, err = run("--ranks", 2, "--rate", "none", "--params", "1e4", "--contender", "nonsense")
-    assert code == 2
-    assert err.startswith("fewbits-lab: nonsense: ")
-    assert len(err.splitlines()) == 1
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -272,6 +264,8 @@ def test_an_unknown_contender_is_a_bad_argument() -> None:
         (["--loss", "2"], "--loss"),
         (["--repeats", "0"], "--repeats"),
         (["--contender", "powersgd:rank=x"], "--contender"),
+        (["--contender", "nonsense"], "unknown operator 'nonsense'"),
+        (["--contender", "nonsense@switch"], "unknown operator 'nonsense'"),
         (["--bogus"], "--bogus"),
     ],
 )

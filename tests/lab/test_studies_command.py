@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fewbits_lab import store
+from fewbits_lab import figures, store
 from fewbits_lab.cli import main
 from fewbits_lab.experiment import Experiment
 from fewbits_lab.index import EXPERIMENTS, RECORDED
@@ -232,7 +232,12 @@ def test_a_report_needs_a_folder_of_results(
         assert error.count("\n") == 1
 
 
-def test_a_report_of_recorded_results_computes_nothing(tmp_path: Path) -> None:
+def test_a_report_of_recorded_results_computes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Figures are blank: drawing takes half a minute, and `test_page_in_browser` looks at them."""
+    blank = '<svg xmlns="http://www.w3.org/2000/svg" width="9pt" height="9pt"/>\n'
+    monkeypatch.setattr(figures, "svg", lambda _: blank)
     assert main(["report", str(tmp_path / "page"), "--recorded"]) == 0
     assert "links.json" in (tmp_path / "page" / "index.html").read_text()
 

@@ -37,6 +37,7 @@ def test_one_time_nodes_do_not_fill_the_servers_memory(feedback: str | None) -> 
     local = LocalGrid([])
     grid = CompressedGrid(local, "natural", feedback=feedback, max_nodes=cap, seed=2)
     sizes: list[int] = []
+    gc.freeze()  # what other tests have left need not be looked at each time
     tracemalloc.start()
     for turn in range(10 * cap // each):
         nodes = [1 + turn * each + place for place in range(each)]

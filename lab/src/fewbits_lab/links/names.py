@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from fewbits import presets, registry
 from fewbits.errors import SpecError
 from fewbits.train import references
 
@@ -56,10 +57,14 @@ def is_switched(name: str) -> bool:
 
 
 def chosen(names: Sequence[str]) -> list[str]:
-    """The names in order, each once, and what the others are measured by: plain and compute."""
+    """The names in order, each once, and what the others are measured by: plain and compute.
+
+    A spec that is no operator's raises `SpecError` here, before any rank is started.
+    """
     found = list(dict.fromkeys((references.PLAIN_DDP, *names, COMPUTE)))
     for name in found:
         if not name.strip():
             raise SpecError("a contender needs a name")
-        kind(name)
+        if has_codec(name) and name not in presets.PRESETS:
+            registry.operator(name.removesuffix(SWITCHED))
     return sorted(found, key=lambda name: name == COMPUTE)
