@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -11,17 +10,16 @@ import numpy as np
 import pytest
 
 import fewbits
+import warm_command
 from fewbits import registry
 from fewbits.cli import bounds
 from fewbits.errors import SpecError
 
-COMMAND = [sys.executable, "-m", "fewbits.cli", "bounds"]
 SPECS = [*registry.all_example_specs(4096), *registry.catalogue().aliases]
 
 
 def bounds_command(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
-    words = [*COMMAND, *map(str, arguments)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    done = warm_command.run_text("bounds", *arguments)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     return done

@@ -17,6 +17,7 @@ import safetensors
 import safetensors.numpy
 
 import fewbits
+import warm_command
 from fewbits import codec
 from fewbits.cli import COMMANDS, main
 from fewbits.reference.formats import Format
@@ -30,9 +31,7 @@ BAD_INPUT = 2
 def fewbits_command(
     *arguments: object, stdin: bytes = b"", code: int = 0
 ) -> subprocess.CompletedProcess[bytes]:
-    done = subprocess.run(
-        [*COMMAND, *map(str, arguments)], input=stdin, capture_output=True, timeout=120
-    )
+    done = warm_command.run(*arguments, stdin=stdin)
     assert done.returncode == code, done.stderr.decode()
     assert b"Traceback" not in done.stderr
     return done

@@ -4,19 +4,18 @@ import json
 import math
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
+import warm_command
 from fewbits import presets, registry
 from fewbits.cli.plan import better_in_theory, everyday, verdict
 from fewbits.collectives.payload import UNIT
 from fewbits.theory import planner
 from fewbits.theory.cost import Codec, Link, TrainingJob
 
-COMMAND = [sys.executable, "-m", "fewbits.cli", "plan"]
 USUAL = {
     "--params": "25e6",
     "--workers": "8",
@@ -48,10 +47,7 @@ def plan(
     options = USUAL | {f"--{name}": value for name, value in changed.items()}
     arguments = [part for pair in options.items() for part in pair]
     environment = os.environ | ({"XDG_CACHE_HOME": str(cache)} if cache else {})
-    done = subprocess.run(
-        [*COMMAND, *arguments, *map(str, words)],
-        capture_output=True, text=True, timeout=120, env=environment, check=False,
-    )  # fmt: skip
+    done = warm_command.run_text("plan", *arguments, *words, env=environment)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     return done
@@ -170,8 +166,7 @@ def test_the_largest_numbers_are_planned_for(given: Path) -> None:
 
 @pytest.mark.parametrize(("name", "value"), [("--bandwidth", "1Gbot"), ("--workers", "0")])
 def test_nonsense_is_named_before_what_is_missing(name: str, value: str) -> None:
-    words = [*COMMAND, name, value]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    done = warm_command.run_text("plan", name, value)
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert f"{name}: expected" in line
@@ -179,8 +174,7 @@ def test_nonsense_is_named_before_what_is_missing(name: str, value: str) -> None
 
 
 def test_what_is_missing_or_unknown_is_named(given: Path) -> None:
-    words = [*COMMAND, "--params", "1e6"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    done = warm_command.run_text("plan", "--params", "1e6")
     assert done.returncode == 2
     assert "--workers, --bandwidth, --compute" in done.stderr
     assert "did you mean 'natural'?" in plan("naturel", code=2).stderr
