@@ -7,8 +7,16 @@
 namespace fewbits {
 namespace { // internal linkage: see random.h
 
+// A sum as it was written: the compiler would else add what comes last first, and a chain waits.
+template <class Own> [[gnu::always_inline]] inline Own kept(Own sum) {
+#if defined(__AVX512VL__) && defined(__GNUC__)
+    asm("" : "+v"(sum));
+#endif
+    return sum;
+}
+
 struct Eight {
-    static Vector add(Vector a, Vector b) { return _mm256_add_epi32(a, b); }
+    static Vector add(Vector a, Vector b) { return kept(_mm256_add_epi32(a, b)); }
     static Vector mix(Vector a, Vector b) { return _mm256_xor_si256(a, b); }
     template <int bits> static Vector turn(Vector x) {
 #if defined(__AVX512VL__)
@@ -51,8 +59,8 @@ inline void transposed(const uint8_t *data, Vector *words) {
 }
 
 // What one stride adds to the words of all leaves, by exclusive or.
-inline void compressed(const Vector *h, const uint8_t *data, Vector count, Vector last,
-                       Vector last_node, Vector *change) {
+[[gnu::always_inline]] inline void compressed(const Vector *h, const uint8_t *data, Vector count,
+                                              Vector last, Vector last_node, Vector *change) {
     Vector message[16];
     transposed(data, message);
     transposed(data + 32, message + 8);

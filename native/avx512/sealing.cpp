@@ -8,7 +8,7 @@ namespace fewbits {
 namespace {
 
 struct Sixteen {
-    static Wide add(Wide a, Wide b) { return _mm512_add_epi32(a, b); }
+    static Wide add(Wide a, Wide b) { return kept(_mm512_add_epi32(a, b)); }
     static Wide mix(Wide a, Wide b) { return _mm512_xor_si512(a, b); }
     template <int bits> static Wide turn(Wide x) { return _mm512_ror_epi32(x, bits); }
 };
@@ -59,7 +59,8 @@ struct TwoStates {
         }
     }
     // One stride; leaves that are not live stay as they are.
-    void take(const uint8_t *const *data, Wide count, Wide last, Wide last_node, __mmask16 live) {
+    [[gnu::always_inline]] void take(const uint8_t *const *data, Wide count, Wide last,
+                                     Wide last_node, __mmask16 live) {
         Wide message[16];
         transposed(data, message);
         Wide v[16];

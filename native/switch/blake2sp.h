@@ -56,32 +56,40 @@ namespace { // internal linkage: see random.h
     {6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5},
     {10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0}};
 
-// The ten rounds on a state of sixteen words of any kind; `Arithmetic` adds, mixes and turns them.
-// Words of the message are added first: the others come later.
-template <class Arithmetic, class Word>
+// Half a round on a state of sixteen words of any kind. It has four chains, one for each word of
+// the first row; `turned` is how many places a row is ahead of the row above. The chains' steps
+// stand side by side, or else the processor would see one chain at a time. Words of the message are
+// added first: the others come later. `Own` adds, mixes and turns words.
+template <class Own, int turned, class Word>
+[[gnu::always_inline]] inline void hash_half(Word *v, const Word *message, const uint8_t *order) {
+    Word *const a = v;
+    const auto b = [v](int i) -> Word & { return v[4 + (i + turned) % 4]; };
+    const auto c = [v](int i) -> Word & { return v[8 + (i + 2 * turned) % 4]; };
+    const auto d = [v](int i) -> Word & { return v[12 + (i + 3 * turned) % 4]; };
+    const auto each = [](auto step)
+                          __attribute__((always_inline)) { step(0), step(1), step(2), step(3); };
+    each([&](int i) { a[i] = Own::add(a[i], message[order[2 * i]]); });
+    each([&](int i) { a[i] = Own::add(a[i], b(i)); });
+    each([&](int i) { d(i) = Own::mix(d(i), a[i]); });
+    each([&](int i) { d(i) = Own::template turn<16>(d(i)); });
+    each([&](int i) { c(i) = Own::add(c(i), d(i)); });
+    each([&](int i) { b(i) = Own::mix(b(i), c(i)); });
+    each([&](int i) { a[i] = Own::add(a[i], message[order[2 * i + 1]]); });
+    each([&](int i) { b(i) = Own::template turn<12>(b(i)); });
+    each([&](int i) { a[i] = Own::add(a[i], b(i)); });
+    each([&](int i) { d(i) = Own::mix(d(i), a[i]); });
+    each([&](int i) { d(i) = Own::template turn<8>(d(i)); });
+    each([&](int i) { c(i) = Own::add(c(i), d(i)); });
+    each([&](int i) { b(i) = Own::mix(b(i), c(i)); });
+    each([&](int i) { b(i) = Own::template turn<7>(b(i)); });
+}
+
+template <class Own, class Word>
 [[gnu::always_inline]] inline void hash_rounds(Word *v, const Word *message) {
-    const auto mix = [v](int a, int b, int c, int d, Word x, Word y)
-                         __attribute__((always_inline)) {
-                             v[a] = Arithmetic::add(Arithmetic::add(v[a], x), v[b]);
-                             v[d] = Arithmetic::template turn<16>(Arithmetic::mix(v[d], v[a]));
-                             v[c] = Arithmetic::add(v[c], v[d]);
-                             v[b] = Arithmetic::template turn<12>(Arithmetic::mix(v[b], v[c]));
-                             v[a] = Arithmetic::add(Arithmetic::add(v[a], y), v[b]);
-                             v[d] = Arithmetic::template turn<8>(Arithmetic::mix(v[d], v[a]));
-                             v[c] = Arithmetic::add(v[c], v[d]);
-                             v[b] = Arithmetic::template turn<7>(Arithmetic::mix(v[b], v[c]));
-                         };
 #pragma GCC unroll 10
     for (int round = 0; round < 10; ++round) {
-        const uint8_t *order = kHashOrder[round];
-        mix(0, 4, 8, 12, message[order[0]], message[order[1]]);
-        mix(1, 5, 9, 13, message[order[2]], message[order[3]]);
-        mix(2, 6, 10, 14, message[order[4]], message[order[5]]);
-        mix(3, 7, 11, 15, message[order[6]], message[order[7]]);
-        mix(0, 5, 10, 15, message[order[8]], message[order[9]]);
-        mix(1, 6, 11, 12, message[order[10]], message[order[11]]);
-        mix(2, 7, 8, 13, message[order[12]], message[order[13]]);
-        mix(3, 4, 9, 14, message[order[14]], message[order[15]]);
+        hash_half<Own, 0>(v, message, kHashOrder[round]);
+        hash_half<Own, 1>(v, message, kHashOrder[round] + 8);
     }
 }
 

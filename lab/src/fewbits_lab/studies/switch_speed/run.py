@@ -35,7 +35,7 @@ PACKETS = {
 }
 _SECRET = "a key that protects nothing"
 TABLES = ("portable", "avx2")  # AVX-512 adds with the kernels of AVX2
-_PAIRS = 5  # exchanges with and without a key, by turns
+_PAIRS = 9  # exchanges with and without a key, by turns
 
 
 def best(work: Any, count: int) -> float:
