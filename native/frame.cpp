@@ -203,6 +203,9 @@ class Parser {
         return {FEWBITS_OK};
     }
 
+    // What is beyond 64 bits stays at the largest number, and no buffer is so long.
+    static uint64_t sum(uint64_t a, uint64_t b) { return b > UINT64_MAX - a ? UINT64_MAX : a + b; }
+
     Failure sections() {
         if (!has(frame_.sections * width_)) {
             return too_short(frame_.sections * width_);
@@ -214,21 +217,13 @@ class Parser {
         if (width_ != least) {
             return {FEWBITS_FRAME_WIDTH, width_, least};
         }
-        const uint64_t start = reader_.at();
-        const uint64_t room = size_ - kCrc - start; // has() saw to it that this is not negative
-        uint64_t used = 0;
+        uint64_t end = reader_.at();
         for (size_t i = 0; i < frame_.sections; ++i) {
-            frame_.offsets[i] = start + used;
-            const uint64_t length = frame_.lengths[i];
-            if (length > room - used) {
-                const uint64_t end = start + used + kCrc;
-                return {FEWBITS_FRAME_LENGTH, length > UINT64_MAX - end ? UINT64_MAX : end + length,
-                        size_};
-            }
-            used += length;
+            frame_.offsets[i] = end;
+            end = sum(end, frame_.lengths[i]);
         }
-        if (used != room) {
-            return {FEWBITS_FRAME_LENGTH, start + used + kCrc, size_};
+        if (const uint64_t declared = sum(end, kCrc); declared != size_) {
+            return {FEWBITS_FRAME_LENGTH, declared, size_};
         }
         return {FEWBITS_OK};
     }

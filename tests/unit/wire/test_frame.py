@@ -39,6 +39,17 @@ def test_the_model_frame_is_a_frame() -> None:
     assert frame == fewbits.compress(np.zeros(2, np.float32), "identity")
 
 
+@pytest.mark.parametrize("spec", ["natural", "standard-dithering:coder=rans", "top-k|natural"])
+def test_a_cut_frame_is_told_its_whole_length(spec: str) -> None:
+    """Wherever it is cut behind the header, also before its last section begins."""
+    frame = fewbits.compress(np.linspace(-1, 1, 1000, dtype=np.float32), spec, seed=1)
+    first = len(frame) - 4 - sum(parse(frame).header.lengths)
+    for kept in (*range(first + 4, len(frame), 37), len(frame) - 1):
+        told = f"the header declares {len(frame)} bytes, {kept} given"
+        with pytest.raises(DecodeError, match=told):
+            fewbits.decompress(frame[:kept])
+
+
 values = {
     ParameterType.CHOICE: st.integers(0, 255),
     ParameterType.INTEGER: st.integers(-(2**63), 2**63 - 1),
