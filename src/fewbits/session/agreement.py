@@ -19,6 +19,7 @@ Found = TypeVar("Found")
 _TEXT = 4096  # bytes of a configuration, of every rank: nobody need believe a length
 _DIGITS = 16  # of the digest before it
 _WANTED = 64  # bytes at most of what a rank wants
+_LINE = 256  # bytes at most of a decision of a policy
 _SHOWN = 80  # letters of a value
 
 
@@ -45,10 +46,28 @@ class RankAgreement:
         if len(set(texts)) > 1:
             defaults = self.configuration.options.agreed(defaults=True)
             found = [defaults | _unpacked(text) for text in texts]
+            if _is_policy_alone(found):
+                self._show_policies(found)
             raise DisagreementError(
                 f"ranks do not run the same: {_differences(found, self.comm.rank)}"
             )
         return [theirs for _, theirs in told]
+
+    def _show_policies(self, found: Sequence[dict[str, str]]) -> None:
+        """Put the first decision that differs in the place of the digests of all.
+
+        All ranks have read the same texts, so all of them ask or none.
+        """
+        lines = self.configuration.decisions()
+        own = np.array([_digest(line) for line in lines], "<u8").tobytes()
+        every = np.array(
+            [np.frombuffer(each, "<u8") for each in _exchanged(self.comm, own)], ndmin=2
+        )
+        (places,) = np.nonzero((every != every[0]).any(axis=0))
+        if places.size:
+            line = lines[int(places[0])].encode()[:_LINE].ljust(_LINE, b"\0")
+            for each, told in zip(found, _exchanged(self.comm, line), strict=True):
+                each["policy"] = told.rstrip(b"\0").decode(errors="replace")
 
     def on_deed(self, text: str) -> None:
         """Raise unless all ranks are about to do the same."""
@@ -117,8 +136,16 @@ def _unpacked(content: bytes) -> dict[str, str]:
     return {name: value for name, _, value in (line.partition("=") for line in lines)}
 
 
+def _is_policy_alone(found: Sequence[Mapping[str, str]]) -> bool:
+    """Whether nothing else explains that policies differ: tensors and candidates are the same."""
+    others = ("uplink", "downlink", "candidates", "feedback", "model")
+    counts = {name: len({each.get(name) for each in found}) for name in ("policy", *others)}
+    return counts.pop("policy") > 1 and set(counts.values()) == {1}
+
+
 def _exchanged(comm: SessionComm, own: bytes) -> list[bytes]:
-    received = [Buffer.zeros(_TEXT) for _ in range(comm.size)]
+    """What all ranks tell, each as many bytes."""
+    received = [Buffer.zeros(len(own)) for _ in range(comm.size)]
     received[comm.rank] = content = Buffer.of(np.frombuffer(bytearray(own), np.uint8))
     if comm.size > 1:
         comm.start(([content] * comm.size, received)).wait()

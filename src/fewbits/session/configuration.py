@@ -57,17 +57,22 @@ class RankConfiguration:
             if name not in _NOT_SAVED and (name in _OF_SUMS or "aggregators." not in name)
         )
 
-    def _choices(self) -> str:
-        """What the policy has decided, of which only the decisions can be compared."""
-        trained = self.chooser.saved.routing.model.trained()
-        lines = [
-            f"{each.name} {' '.join(own.spec for own in reducer.routing.operators(each))}"
+    def decisions(self) -> list[str]:
+        """What the policy has decided, a line for each tensor and candidate.
+
+        A policy may be a function, of which only the decisions can be compared.
+        """
+        return [
+            f"{each.name} by {'/'.join(own.spec for own in reducer.routing.operators(each))}"
             for reducer in self.chooser.reducers
-            for each in trained
+            for each in self.chooser.saved.routing.model.trained()
         ]
+
+    def _choices(self) -> str:
+        trained = self.chooser.saved.routing.model.trained()
         last = self.chooser.reducers[-1].routing
         exact = sum(last.operators(each)[0] == Identity() for each in trained)
-        return f"{exact} of {len(trained)} tensors exact, {short_digest(lines)}"
+        return f"{exact} of {len(trained)} tensors exact, {short_digest(self.decisions())}"
 
     def _first_words(self) -> str:
         """The configuration as version 1 had it; its states hold this text and its digest."""

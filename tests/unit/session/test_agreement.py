@@ -299,3 +299,21 @@ def test_a_rank_of_an_earlier_version_is_refused_in_the_first_exchange(version: 
     received = comms[0]._mailboxes[1][0][0]
     assert received.qsize() == 1
     assert received.get()[:6] == b"fwbh\x03\x00"
+
+
+def by_name(name: str, shape: Sequence[int]) -> str:
+    return "sign" if name == "second" else "natural"
+
+
+def test_policies_that_differ_are_told_by_the_first_tensor() -> None:
+    """Not by digests of all their decisions."""
+    every = [{"policy": by_name}, {"policy": lambda name, shape: None}, {"policy": by_name}]
+    for rank, error in enumerate(started(session, every)):
+        assert isinstance(error, DisagreementError)
+        here, there = "sign/natural", "natural/natural"
+        told = {
+            0: f"policy: second by {here} here, second by {there} on rank 1",
+            1: f"policy: second by {there} here, second by {here} on rank 0, 2",
+            2: f"policy: second by {here} here, second by {there} on rank 1",
+        }
+        assert str(error).endswith(told[rank]), str(error)
