@@ -253,6 +253,8 @@ def test_ctrl_c_ends_all_ranks() -> None:
         ("--link", "100Mbit", "--collective", "switch"),
         ("--report", "page.txt"),
         ("--report", "/does/not/exist/page.html"),
+        ("--checkpoint", __file__),
+        ("--checkpoint", f"{__file__}/inside"),
     ],
 )
 def test_bad_arguments_give_one_line_and_exit_code_2(

@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -231,7 +232,12 @@ def _check_rounds(settings: TrainSettings) -> None:
 def _check_checkpoint(settings: TrainSettings) -> None:
     for spec in settings.operators:
         folder = settings.folder(spec)
-        if folder is not None and not settings.resume and (folder / CHECKPOINT).exists():
+        if folder is None:
+            continue
+        there = next(own for own in (folder, *folder.absolute().parents) if os.path.lexists(own))
+        if not there.is_dir():
+            raise SpecError(f"--checkpoint {settings.checkpoint}: {there} is not a folder")
+        if not settings.resume and (folder / CHECKPOINT).exists():
             raise SpecError(f"{folder} holds a checkpoint: add --resume, or name another folder")
     if settings.resume and not Path(settings.checkpoint or "").is_dir():
         raise SpecError(f"no checkpoint to resume from: {settings.checkpoint} is not a folder")
