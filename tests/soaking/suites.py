@@ -52,12 +52,22 @@ def marked_files() -> list[Path]:
     )
 
 
-def files(work: Work, name: str, found: list[Path], *options: str) -> None:
+def sanitized_files() -> list[Path]:
+    """Those whose processes keep the environment, long ones last."""
+    order = ("golden", "fuzz", "unit", "device", "conformance")
+    return [path for folder in order for path in sorted((TESTS / folder).rglob("test_*.py"))]
+
+
+def files(
+    work: Work, name: str, found: list[Path], *options: str, env: dict[str, str] | None = None
+) -> None:
     """One file after the other; the run goes on where the last one has ended."""
     while not work.over:
         path = found[work.start % len(found)]
-        text = run(f"{name}-{path.stem}", *pytest_words(*options, path))
-        work.figures["tests"] = work.figures.get("tests", 0) + passed(text)
+        text = run(f"{name}-{path.stem}", *pytest_words(*options, path), env=env)
+        # Some files have nothing that this machine could run.
+        count = 0 if re.fullmatch(r"\d+ skipped .*", last_line(text)) else passed(text)
+        work.figures["tests"] = work.figures.get("tests", 0) + count
         work.add(1, f"{work.figures['tests']:,} tests", f"{path.name}: {last_line(text)}")
 
 
@@ -79,10 +89,8 @@ def hostile(work: Work) -> None:
 def sanitize(work: Work) -> None:
     """Child processes of the folders left out replace the environment or need a command."""
     environment = sanitized_environment()
-    elsewhere = ("integration", "meta", "distributed", "statistical", "lab")
-    ignored = [f"--ignore={TESTS / name}" for name in elsewhere]
-    text = run("sanitize", *pytest_words("-n", "2", *ignored), env=environment)
-    work.add(1, f"{passed(text):,} tests", last_line(text))
+    work.ready()
+    files(work, "sanitize", sanitized_files(), "-n", "2", env=environment)
 
 
 def mutants(work: Work) -> None:
@@ -139,7 +147,8 @@ STAGES = (
           "files", len(STATISTICS), COVERS, statistics),
     Stage("hostile", "R22", "hostile clients of a federation, also over sockets", "passes", 1,
           COVERS, hostile),
-    Stage("sanitize", "R1, R2", "the suite with a sanitized core", "passes", 1, COVERS, sanitize),
+    Stage("sanitize", "R1, R2", "the suite with a sanitized core", "files",
+          len(sanitized_files()), COVERS, sanitize),
     Stage("mutants", "R2", "planted faults that the suite must notice", "faults",
           len(read_table()), (*COVERS, "tests/mutants.toml"), mutants),
     Stage("threads", "F15", "threads in the native core with the thread sanitizer", "rounds",
