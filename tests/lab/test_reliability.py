@@ -9,6 +9,7 @@ import soak
 from fewbits_lab.results import results
 from fewbits_lab.studies.reliability import run as ledger
 from fewbits_lab.studies.reliability import show, text
+from soaking import programs
 from soaking import stage as stages
 from soaking.draws import LEAST, SCORE, coarse, scores
 from soaking.stage import Stage, StageError, Work, begin
@@ -103,6 +104,17 @@ def test_the_page_marks_what_is_older_than_the_code(tmp_path: Path) -> None:
     for name in fresh:
         (line,) = [line for line in marked if f"(`soak.py {name}`)" in line]
         assert text.OLDER not in line
+
+
+def test_tests_are_counted_whatever_is_said_after_them() -> None:
+    """Triton's binding tells of leaks when the interpreter ends."""
+    said = (
+        "....\n36 passed, 108 skipped in 79.91s (0:01:19)\nnanobind: leaked 1 function\nsee there\n"
+    )
+    assert programs.passed(said) == 36
+    for nothing in ("3 skipped in 0.10s\n", "an error\n", ""):
+        with pytest.raises(StageError):
+            programs.passed(nothing)
 
 
 def test_every_stage_names_files_that_exist_and_a_size(place: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import aarch64
 from golden import rows
 from mutants import LIBRARY, ROOT
-from soaking.programs import BUILD, configure, last_line, numbers, passed, run
+from soaking.programs import BUILD, configure, numbers, passed, run
 from soaking.stage import CODEC, CORE, Stage, StageError, Work
 
 TREE = BUILD / "arm64"
@@ -27,7 +27,6 @@ PACKAGES = ("numpy", "ml_dtypes", "pytest", "hypothesis", "pluggy", "iniconfig",
             "sortedcontainers", "pygments")  # fmt: skip
 GLIBCS = ("2_17", "2_27", "2_28")
 PROGRAMS = {"kernels": aarch64.PROGRAMS, "sweep": ("sweep.cpp",), "replay": ("replay.cpp",)}
-SUITES = ("tests/golden/test_golden.py", "tests/conformance")
 GUEST = "/opt/fewbits"
 # Which table is taken if nobody chooses, and where.
 TAKEN = """
@@ -35,6 +34,12 @@ import platform
 from fewbits.backend import library
 print(platform.machine(), library.simd())
 """
+
+
+def suites() -> list[Path]:
+    """Files of tests that run in the tree."""
+    conformance = sorted((ROOT / "tests" / "conformance").glob("test_*.py"))
+    return [ROOT / "tests" / "golden" / "test_golden.py", *conformance]
 
 
 def core() -> Path:
@@ -52,21 +57,24 @@ def programs(built: Path) -> Path:
     return folder
 
 
-def compare(work: Work, folder: Path) -> None:
-    """Every kernel at every length several times, rows at all lengths and addresses, and the rows
+def compare(work: Work, folder: Path, program: str) -> str:
+    """Every kernel at every length several times, rows at all lengths and addresses, or the rows
     of golden frames as this machine has run them."""
-
-    def told(program: str, *words: str | Path) -> dict[str, float]:
-        found = numbers(run(f"neon-{program}", aarch64.EMULATOR, folder / program, *words))
-        if found["tables"] < 2:
-            raise StageError("the NEON table was not there: nothing was compared")
-        return found
-
-    kernels = told("kernels", "20")
-    work.figures |= {"kernels": int(kernels["kernels"]), "compared": int(kernels["compared"])}
-    work.figures["swept"] = int(told("sweep", "shapes")["done"])
-    work.figures["frames"] = rows.record(TREE / "rows.bin")
-    work.figures["rows"] = int(told("replay", TREE / "rows.bin")["rows"])
+    figures = work.figures
+    if program == "replay":
+        figures["frames"] = rows.record(TREE / "rows.bin")
+    words = {"kernels": ("20",), "sweep": ("shapes",), "replay": (TREE / "rows.bin",)}[program]
+    told = numbers(run(f"neon-{program}", aarch64.EMULATOR, folder / program, *words))
+    if told["tables"] < 2:
+        raise StageError("the NEON table was not there: nothing was compared")
+    if program == "kernels":
+        figures |= {"kernels": int(told["kernels"]), "compared": int(told["compared"])}
+        return f"{figures['kernels']} kernels"
+    if program == "sweep":
+        figures["swept"] = int(told["done"])
+        return f"{figures['swept']:,} rows at all lengths and addresses"
+    figures["rows"] = int(told["rows"])
+    return f"{figures['rows']} rows of golden frames"
 
 
 def in_tree(log: str, *words: str) -> str:
@@ -108,27 +116,42 @@ def copy_checkout(built: Path) -> None:
     shutil.copy2(built / LIBRARY, place / "src" / "fewbits" / LIBRARY)
 
 
+def suite(work: Work, built: Path, path: Path) -> str:
+    """A file of tests with that processor's Python; the tree is made when it is first needed."""
+    if not work.figures.get("tree"):
+        make_tree()
+    copy_checkout(built)
+    taken = in_tree("neon-taken", "python3", "-c", TAKEN).split()
+    if taken != ["aarch64", "neon"]:
+        raise StageError(f"the tree took {taken}")
+    work.figures["tree"] = 1
+    words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", str(path.relative_to(ROOT)))
+    text = in_tree(f"neon-{path.stem}", "python3", *words)
+    work.figures["tests"] = work.figures.get("tests", 0) + passed(text)
+    return f"{work.figures['tests']:,} tests under qemu-user"
+
+
 def neon(work: Work) -> None:
+    """One part after the other, and what each has told."""
     absent = aarch64.missing() or ", ".join(name for name in NEEDED if not shutil.which(name))
     if absent:
         raise StageError(f"not there: {absent}; Debian has debootstrap, proot, qemu-user-static")
     built = core()
-    make_tree()
-    copy_checkout(built)
+    folder = programs(built)
     work.ready()
-    compare(work, programs(built))
-    taken = in_tree("neon-taken", "python3", "-c", TAKEN).split()
-    if taken != ["aarch64", "neon"]:
-        raise StageError(f"the tree took {taken}")
-    options = ("-q", "-p", "no:cacheprovider")
-    text = in_tree("neon-suites", "python3", "-m", "pytest", *options, *SUITES)
-    work.figures["tests"] = passed(text)
-    told = f"{work.figures['kernels']} kernels, {work.figures['rows']} rows of golden frames"
-    work.add(1, f"{told}, {passed(text):,} tests under qemu-user", last_line(text))
+    told: dict[str, str] = work.figures.setdefault("told", {})
+    while not work.over:
+        part = PARTS[work.start % len(PARTS)]
+        if isinstance(part, str):
+            told[part] = compare(work, folder, part)
+        else:
+            told["tests"] = suite(work, built, part)
+        work.add(1, ", ".join(told.values()), str(part))
 
 
+PARTS: tuple[str | Path, ...] = (*PROGRAMS, *suites())
 STAGES = (
     Stage("neon", "R5", "the NEON table on an emulated aarch64: every kernel, golden frames, "
-          "conformance", "passes", 1,
+          "conformance", "parts", len(PARTS),
           (*CORE, *CODEC, "tests/native/*", "tests/conformance/*.py", "tests/golden/*.py"), neon),
 )  # fmt: skip

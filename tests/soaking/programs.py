@@ -64,11 +64,17 @@ def last_line(text: str) -> str:
     return (text.strip().splitlines() or [""])[-1]
 
 
+def summary(text: str) -> str:
+    """Pytest's last word; libraries may say more when the interpreter ends."""
+    found = re.findall(r"^.*\b(?:passed|skipped)\b.* in [\d.]+s\b.*$", text, re.MULTILINE)
+    return found[-1] if found else last_line(text)
+
+
 def passed(text: str) -> int:
     """The tests that pytest says have passed."""
-    found = re.search(r"(\d+) passed", last_line(text))
+    found = re.search(r"(\d+) passed", summary(text))
     if found is None:
-        raise StageError(f"no test has passed: {last_line(text)}")
+        raise StageError(f"no test has passed: {summary(text)}")
     return int(found[1])
 
 

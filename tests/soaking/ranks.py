@@ -8,7 +8,7 @@ from typing import Any
 from cases import CASES
 from mutants import ROOT
 from soaking.fuzzing import together
-from soaking.programs import LOGS, last_line, numbers, passed, pytest_words, run
+from soaking.programs import LOGS, numbers, passed, pytest_words, run, summary
 from soaking.stage import CORE, LIBRARY, Stage, StageError, Work
 
 DISTRIBUTED = ROOT / "tests" / "distributed"
@@ -47,7 +47,7 @@ def faults(work: Work) -> None:
     while not work.over:
         text = run(f"faults-{work.start}", *pytest_words(FAULTS))
         work.figures["tests"] = work.figures.get("tests", 0) + passed(text)
-        work.add(1, f"{work.figures['tests']:,} tests", last_line(text))
+        work.add(1, f"{work.figures['tests']:,} tests", summary(text))
 
 
 def replicas(work: Work) -> None:

@@ -11,12 +11,12 @@ from mutants import ROOT, read_table
 from soaking.programs import (
     LOGS,
     configure,
-    last_line,
     numbers,
     passed,
     pytest_words,
     run,
     sanitized_environment,
+    summary,
 )
 from soaking.stage import CORE, LIBRARY, Stage, StageError, Work
 
@@ -66,9 +66,9 @@ def files(
         path = found[work.start % len(found)]
         text = run(f"{name}-{path.stem}", *pytest_words(*options, path), env=env)
         # Some files have nothing that this machine could run.
-        count = 0 if re.fullmatch(r"\d+ skipped .*", last_line(text)) else passed(text)
+        count = 0 if re.match(r"\d+ skipped", summary(text)) else passed(text)
         work.figures["tests"] = work.figures.get("tests", 0) + count
-        work.add(1, f"{work.figures['tests']:,} tests", f"{path.name}: {last_line(text)}")
+        work.add(1, f"{work.figures['tests']:,} tests", f"{path.name}: {summary(text)}")
 
 
 def marked(work: Work) -> None:
@@ -83,7 +83,7 @@ def statistics(work: Work) -> None:
 def hostile(work: Work) -> None:
     found = [TESTS / name for name in HOSTILE]
     text = run("hostile", *pytest_words("--soak", *found))
-    work.add(1, f"{passed(text):,} tests", last_line(text))
+    work.add(1, f"{passed(text):,} tests", summary(text))
 
 
 def sanitize(work: Work) -> None:
