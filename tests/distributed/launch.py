@@ -15,12 +15,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 WORKERS = Path(__file__).with_name("workers.py")
+MARK = "mark"  # a file with the time at which the faulty rank failed
 DEADLINE = 60.0  # seconds after which a run that should have ended is killed
 
 
@@ -30,7 +31,8 @@ class Outcome:
 
     `status` is the exit status, or minus the signal that ended it, or None if it had to be killed.
     `error` and `message` are what left the scenario, `elapsed` the seconds from the moment that the
-    faulty rank marked to the moment that this one raised, `lived` those to its end.
+    faulty rank marked to the moment that this one raised, `lived` those to its end without those in
+    which it could have run and others had the processors.
     """
 
     rank: int
@@ -125,11 +127,15 @@ class Launcher:
                 order = {"rank": rank, "world": world, "folder": folder, "hurry": hurry}
                 order |= {"scenario": scenario, "arguments": arguments, "deadline": deadline}
                 pids.append((template, template.fork(order)))
-            alive = _wait(pids, time.monotonic() + deadline)
+            queued = Queued(Path(folder) / MARK)
+            alive = _wait(pids, time.monotonic() + deadline, queued)
             return [
-                _outcome(Path(folder), rank, None if pid in alive else template.ended[pid])
+                _outcome(
+                    Path(folder), rank, None if pid in alive else template.ended[pid],
+                    queued.seconds(pid),
+                )
                 for rank, (template, pid) in enumerate(pids)
-            ]
+            ]  # fmt: skip
 
     def results(self, scenario: str, world: int = 2, **options: Any) -> list[dict[str, Any]]:
         """What the ranks of a run that must succeed return."""
@@ -139,10 +145,32 @@ class Launcher:
         return [outcome.result for outcome in outcomes]
 
 
-def _wait(pids: Sequence[tuple[Template, int]], deadline: float) -> set[int]:
+class Queued:
+    """How long processes could have run and had no processor, from a mark on."""
+
+    def __init__(self, mark: Path) -> None:
+        self._mark, self._found = mark, dict[int, tuple[float, float]]()
+
+    def look(self, pids: Iterable[int]) -> None:
+        if not self._mark.exists():
+            return
+        for pid in pids:
+            with contextlib.suppress(
+                OSError, IndexError
+            ):  # it has ended, or the kernel does not tell
+                now = 1e-9 * int(Path(f"/proc/{pid}/schedstat").read_text().split()[1])
+                self._found[pid] = self._found.get(pid, (now, now))[0], now
+
+    def seconds(self, pid: int) -> float:
+        first, last = self._found.get(pid, (0.0, 0.0))
+        return last - first
+
+
+def _wait(pids: Sequence[tuple[Template, int]], deadline: float, queued: Queued) -> set[int]:
     """Wait for all but stopped ranks, then kill what is left; the numbers of the killed."""
     while time.monotonic() < deadline:
         left = {pid for template, pid in pids if pid not in template.ended}
+        queued.look(left)
         if all(_is_stopped(pid) for pid in left):
             break
         time.sleep(0.005)
@@ -163,8 +191,8 @@ def _is_stopped(pid: int) -> bool:
     return text.rpartition(")")[2].split()[0] == "T"
 
 
-def _outcome(folder: Path, rank: int, ended: tuple[int, float] | None) -> Outcome:
-    mark = folder / "mark"
+def _outcome(folder: Path, rank: int, ended: tuple[int, float] | None, queued: float) -> Outcome:
+    mark = folder / MARK
     began = float(mark.read_text()) if mark.exists() else None
     said = folder / f"said-{rank}"
     report = json.loads(said.read_text()) if said.exists() else {}
@@ -173,7 +201,7 @@ def _outcome(folder: Path, rank: int, ended: tuple[int, float] | None) -> Outcom
         rank,
         None if ended is None else ended[0],
         elapsed=None if began is None or at is None else at - began,
-        lived=None if began is None or ended is None else ended[1] - began,
+        lived=None if began is None or ended is None else ended[1] - began - queued,
         stderr=(folder / f"stderr-{rank}").read_text(),
         **report,
     )
