@@ -32,6 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TABLE = Path(__file__).with_suffix(".toml")
 KEPT = ROOT / "build" / "mutants.json"
 LIBRARY = "libfewbits.so"
+OWN = ROOT / "src" / "fewbits" / LIBRARY
 TIMEOUT = 3600  # seconds; far above what a busy machine needs
 COPIED = (
     "CMakeLists.txt",
@@ -117,17 +118,11 @@ class Tree:
             elif (ROOT / name).exists():
                 shutil.copy2(ROOT / name, folder / name)
         self.environment = isolated(folder / "src")
-        self.command(
-            "cmake",
-            "-S",
-            ".",
-            "-B",
-            "build",
-            "-G",
-            "Ninja",
-            f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}",
-        )
-        self.build()
+        self.configured = False
+        if is_current(OWN):
+            self.take(OWN)
+        else:
+            self.build()
         where = self.command(sys.executable, "-c", "import fewbits; print(fewbits.__file__)").stdout
         if not Path(where.strip()).is_relative_to(folder):
             raise RuntimeError(f"the tests would run {where.strip()}, not the copy in {folder}")
@@ -143,8 +138,16 @@ class Tree:
         return done
 
     def build(self) -> None:
+        if not self.configured:
+            ninja = f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}"
+            self.command("cmake", "-S", ".", "-B", "build", "-G", "Ninja", ninja)
+            self.configured = True
         self.command("ninja", "-C", "build", "fewbits")
-        shutil.copy2(self.folder / "build" / LIBRARY, self.folder / "src" / "fewbits" / LIBRARY)
+        self.take(self.folder / "build" / LIBRARY)
+
+    def take(self, library: Path) -> None:
+        """Let the tests load this library."""
+        shutil.copy2(library, self.folder / "src" / "fewbits" / LIBRARY)
 
     def pytest(self, tests: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
         options = ("-x", "-q", "--no-header", "--tb=line", "-p", "no:cacheprovider")
@@ -162,11 +165,25 @@ class Tree:
                         f"{change.find!r} occurs {text.count(change.find)} times in {change.file}"
                     )
                 path.write_text(text.replace(change.find, change.replace))
-            self.build()
+            if self.configured or is_native(mutant):  # the last fault may be in the library
+                self.build()
             yield
         finally:
             for file, text in before.items():
                 (self.folder / file).write_text(text)
+
+
+def is_native(mutant: Mutant) -> bool:
+    """Whether the library must be built for it."""
+    return any(change.file.startswith(("native/", "CMakeLists")) for change in mutant.changes)
+
+
+def is_current(library: Path) -> bool:
+    """Whether the library was built from the sources as they are."""
+    sources = [ROOT / "CMakeLists.txt", *(ROOT / "native").rglob("*.*")]
+    return library.exists() and all(
+        path.stat().st_mtime <= library.stat().st_mtime for path in sources
+    )
 
 
 def tool(name: str) -> str:
@@ -295,7 +312,9 @@ def main() -> int:
     mutants = unjudged(mutants) if chosen.resume else mutants
     # Those of one selection of tests one after the other: its unbroken run is then needed once.
     sizes = Counter(own.tests for own in mutants)
-    mutants = sorted(mutants, key=lambda own: (-sizes[own.tests], own.tests))[: chosen.limit]
+    # Those that need a compiler come last.
+    mutants = sorted(mutants, key=lambda own: (is_native(own), -sizes[own.tests], own.tests))
+    mutants = mutants[: chosen.limit]
     verdicts = run_all(mutants, chosen.jobs, chosen.seconds) if mutants else []
     bad = [verdict for verdict in verdicts if verdict.result != "killed"]
     judged = every - len(unjudged(read_table())) if chosen.resume else len(verdicts) - len(bad)
