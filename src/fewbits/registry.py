@@ -66,7 +66,9 @@ def operator(spec: str | Operator) -> Operator:
     """The operator that a spec names, such as `natural` or `top-k|natural:rounding=nearest`.
 
     Stages are separated by `|`, and the first is applied first. Parameters in the spec override
-    those of an alias. An operator is returned unchanged.
+    those of an alias. Two operators in a row are the one that equals them, if there is one:
+    `standard-dithering:levels=8|natural` is `natural-dithering:levels=4`. An operator is returned
+    unchanged.
     """
     if isinstance(spec, Operator):
         return spec
@@ -77,7 +79,7 @@ def operator(spec: str | Operator) -> Operator:
 
 @lru_cache(256)
 def _parsed(spec: str) -> Operator:
-    parts = [_from_text(text, spec) for text in spec.split("|")]
+    parts = _joined([_from_text(text, spec) for text in spec.split("|")])
     stages, last = parts[:-1], parts[-1]
     for part in stages:
         if not isinstance(part, Stage):
@@ -90,6 +92,16 @@ def _parsed(spec: str) -> Operator:
             f"{last.name} is a stage and needs an operator after it, for instance '{spec}|natural'"
         )
     return _composed(stages, last)
+
+
+def _joined(parts: list[Component]) -> list[Component]:
+    """The parts with two operators at the end replaced by the one that equals them."""
+    *before, last = parts
+    if before and isinstance(before[-1], Operator) and isinstance(last, Operator):
+        spec = before[-1].joined(last)
+        if spec is not None:
+            return [*before[:-1], _from_text(spec, spec)]
+    return parts
 
 
 def example_specs(cls: type[Component], d: int) -> list[str]:

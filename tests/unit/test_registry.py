@@ -142,3 +142,36 @@ def test_choices_are_offered_where_they_suit_the_size() -> None:
     small, large = (registry.example_specs(sparse, d) for d in (4096, 4097))
     assert set(small) - set(large) == {"sparse-dithering:coder=paper"}
     assert "sparse-dithering:rounding=subtractive" in large
+
+
+@pytest.mark.parametrize(
+    ("spec", "equal"),
+    [
+        ("standard-dithering:levels=8|natural", "natural-dithering:levels=4"),
+        ("terngrad|natural:coder=rans", "natural-dithering:levels=1,coder=rans"),
+        (
+            "hadamard|qsgd:levels=128,block=512,scale=natural|natural",
+            "hadamard|natural-dithering:p=2,levels=8,block=512,scale=natural",
+        ),
+    ],
+)
+def test_natural_after_standard_dithering_is_natural_dithering(spec: str, equal: str) -> None:
+    assert fewbits.operator(spec) == fewbits.operator(equal)
+    assert fewbits.operator(spec).spec == equal
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (
+            "standard-dithering|natural",
+            "natural after standard-dithering needs a power of two levels, got 7: take levels=4 or",
+        ),
+        ("standard-dithering:levels=8|natural:rounding=nearest", "standard-dithering is an operat"),
+        ("standard-dithering:levels=8|identity", "standard-dithering is an operator and must be"),
+    ],
+)
+def test_operators_without_an_equal_are_not_joined(spec: str, message: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        fewbits.operator(spec)
+    assert str(caught.value).startswith(message)

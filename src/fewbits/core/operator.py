@@ -97,6 +97,10 @@ class Operator(Component):
         out = Vector(row.values.array(row.format.bits), row.format)
         return self.decode(_arrays(row), out, threads=row.threads)
 
+    def joined(self, last: "Operator") -> str | None:
+        """The spec of the one operator that is this one and then `last`; None if there is none."""
+        return None
+
     @property
     def stages(self) -> tuple[wire.StageRecord, ...]:
         """The operator as the frame names it, the stage that is applied first at the front."""

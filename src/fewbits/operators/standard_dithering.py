@@ -27,6 +27,13 @@ dithering stays above that of natural compression. A sign and a level have $2s +
 $s = 2^k - 1$ wastes nothing: 1, 3, 7, 15 take 2, 3, 4, 5 bits, and the one symbol that is left,
 NaN, is free. `coder=rans` writes them near their entropy.
 
+**Then natural.** Rounding the *levels* of standard dithering to powers of two gives natural
+dithering: with $s = 2^{k-1}$ levels it has the law of $k$ natural ones. So the spec
+`standard-dithering:levels=8|natural` is `natural-dithering:levels=4`, with the same `p`, `block`
+and `scale`, and the coder that `natural` names. Other numbers of levels have no such equal. (This
+is the paper's identity. Rounding the decoded values themselves would round the norm as well; take
+`scale=natural` for that.)
+
 **The scale and the ends of the range** are those of `natural-dithering`: the norm travels as the
 nearest value of the vector's format, at least the largest magnitude; `scale=natural` sends a random
 power of two and turns $\omega$ into $\tfrac98 (1 + \omega) - 1$. Level $j$ decodes to the value of
@@ -36,12 +43,14 @@ small, so there the chances are those between the decoded values themselves, and
 $2^{-31}$ of a level.
 
 References: Alistarh et al., *QSGD* (2017); Wen et al., *TernGrad* (2017); Horváth et al., *Natural
-Compression for Distributed Deep Learning* (2022), Table 1.
+Compression for Distributed Deep Learning* (2022), Table 1 and Theorem 8.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar
 
+from fewbits.core.operator import Operator
+from fewbits.errors import SpecError
 from fewbits.families.dithering import Dithering
 
 
@@ -69,3 +78,18 @@ class StandardDithering(Dithering):
 
     def omega(self, z: float) -> float:
         return z * z / 4 if z <= 2 else z - 1
+
+    def joined(self, last: Operator) -> str | None:
+        if last.spec not in ("natural", "natural:coder=rans"):
+            return None
+        if self.levels.bit_count() > 1:
+            lower, upper = (1 << self.levels.bit_length() - 1 + more for more in (0, 1))
+            raise SpecError(
+                f"natural after standard-dithering needs a power of two levels, got {self.levels}: "
+                f"take levels={lower} or levels={upper}"
+            )
+        coder = "rans" if "rans" in (self.coder, last.spec.rpartition("=")[2]) else "packed"
+        return (
+            f"natural-dithering:p={self.p!r},levels={self.levels.bit_length()},block={self.block},"
+            f"scale={self.scale},coder={coder}"
+        )
