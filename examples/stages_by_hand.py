@@ -112,5 +112,15 @@ def hadamard(parameters: Parameters, format: Format, d: int, _version: int) -> R
     return "hadamard" + ":" * bool(fields) + ",".join(fields), join, int(private), d
 
 
+def scale(parameters: Parameters, _format: Format, d: int, _version: int) -> Read:
+    """Section 5.9.4."""
+    need(parameters.keys() <= {0}, "unknown parameter")
+    kind, bits = parameters.get(0, (3, FLOAT64.nearest(0.125)))
+    omega = FLOAT64.value(bits)
+    need(kind == 3 and omega >= 0 and (not parameters or omega != 0.125), "not an omega")
+    spec = f"scale:omega={str(omega).removesuffix('.0')}" if parameters else "scale"
+    return spec, lambda _sections, handed, _d: handed, 0, d
+
+
 TOP_K = 10
-STAGES = {TOP_K: top_k, 11: rand_k, 12: hadamard}
+STAGES = {TOP_K: top_k, 11: rand_k, 12: hadamard, 13: scale}

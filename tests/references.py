@@ -98,6 +98,18 @@ def hadamard(block: int, private: bool = False) -> Staged:
     return split
 
 
+def divided(by: float) -> Staged:
+    def split(bits: Bits, format: Format, rng: Rng) -> tuple[Sections, Bits]:
+        values = casts.to_float64(bits, format)
+        with np.errstate(all="ignore"):
+            result = casts.cast((values / by).view(np.uint64), FLOAT64, format)[0]
+        odd = ~np.isfinite(values)
+        result[odd] = bits[odd]
+        return (), result
+
+    return split
+
+
 def rotated_flat(value: float, block: int) -> Callable[[Format], Values]:
     """The vector that the rotation takes to one value everywhere."""
     flat = np.full(1 << 16, value)

@@ -59,9 +59,36 @@ def test_the_table_says_what_is_measured_and_what_is_computed() -> None:
     assert text.index("\nsign ") < text.index("\nnatural ")  # by bits
 
 
+def test_the_table_names_classes_and_what_scaling_makes_of_them() -> None:
+    text = bounds_command("natural", "sign", "scale|natural", "--values", 4096).stdout
+    cells = {line.split()[0]: line.split()[1:3] for line in text.splitlines()[1:4]}
+    assert cells["natural"] == ["U(0.125)", "B(0.1111)"]
+    assert cells["scale|natural"] == ["B(0.1111)", "-"]
+    assert cells["sign"] == ["C(0.9998)", "-"]
+
+
+def test_theorem_9_answers_with_steps_and_step_size() -> None:
+    constants = ("--workers", 4, "--variance", 2, "--dissimilarity", 1, "--target", 0.05)
+    words = ("--theorem", 9, "--uplink", "rand-k:fraction=0.125|natural", *constants)
+    answer = json.loads(bounds_command(*words, "--json").stdout)
+    floor = 9 / 8 * (9 * 2 + 8 * 1) / 4
+    slope = 9 / 8 * (1 + 8 / 4)
+    assert answer["omega_uplink"] == pytest.approx(8)
+    assert answer["steps"] == int(np.ceil(2 * (floor + 0.05 * slope) / 0.05**2))
+    assert answer["step_size"] == pytest.approx(0.05 / (floor + 0.05 * slope))
+    text = bounds_command(*words).stdout
+    assert "Algorithm 1" in text
+    assert f"T = {answer['steps']:,}" in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (("--theorem", "9", "natural"), "do not go with --theorem 9"),
+        (("--theorem", "9", "--uplink", "sign"), "sign: Theorem 9 is about unbiased operators"),
+        (("--theorem", "9", "--target", "0"), "the target must be positive"),
+        (("--theorem", "9", "--uplink", "x|"), "x"),
+        (("--gap", "2"), "--gap goes with --theorem 9 only"),
         (("naturel",), "did you mean 'natural'?"),
         (("--values", "0"), "whole number"),
         (("--values", "1e9"), "at most 16,777,216"),

@@ -1,4 +1,8 @@
-"""`fewbits bounds`: measured frames of every operator against the lower bound on bits."""
+"""`fewbits bounds`: measured frames of every operator against the lower bound on bits.
+
+Classes are those of Albasyoni et al. (2020): U(ω) unbiased, B(α) contractive in expectation, C(α)
+contractive surely. An operator of U(ω) divided by 1 + ω is in B(ω/(1 + ω)): the stage `scale`.
+"""
 
 import argparse
 import math
@@ -10,6 +14,7 @@ import numpy.typing as npt
 
 import fewbits
 from fewbits import registry
+from fewbits.cli import theorem9
 from fewbits.cli.console import Parser, ProgressBar, about, count, print_json, table
 from fewbits.errors import SpecError
 from fewbits.report import scatter
@@ -26,6 +31,8 @@ class _Row:
     spec: str
     omega: float | None
     alpha: float | None
+    sure: bool
+    scaled_alpha: float | None
     bits_per_value: float
     error: float
     least_bits_per_value: float | None
@@ -34,16 +41,28 @@ class _Row:
 
 def add_options(parser: Parser) -> None:
     parser.add_example("fewbits bounds natural spherical --plot bounds.svg")
+    parser.add_example("fewbits bounds --theorem 9 --uplink natural --workers 8 --target 0.01")
     parser.add_argument("specs", nargs="*", metavar="SPEC", help="operators (default: all)")
     parser.add_argument(
         "--values", type=count, default=_VALUES, help=f"length of the vector (default {_VALUES:,})"
     )
     parser.add_argument("--plot", metavar="OUT.svg", help="also draw bits against error")
+    parser.add_argument(
+        "--theorem", type=int, choices=(9,), metavar="9",
+        help="steps and step size of Algorithm 1 (the collective star) by Theorem 9 instead",
+    )  # fmt: skip
+    theorem9.add_options(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     if options.values > _MOST:
         raise SpecError(f"--values must be at most {_MOST:,}, got {options.values:,}")
+    if options.theorem is not None:
+        _refuse(options.specs or options.plot, "specs and --plot do not go with --theorem 9")
+        theorem9.run(options)
+        return
+    alone = theorem9.given(options)
+    _refuse(alone, f"--{alone[0] if alone else ''} goes with --theorem 9 only")
     if options.plot is not None and not options.plot.endswith(".svg"):
         raise SpecError(f"--plot writes SVG: expected a name that ends in .svg, got {options.plot}")
     x = np.random.default_rng(_SEED).standard_normal(options.values, np.float32)
@@ -65,11 +84,20 @@ def run(options: argparse.Namespace) -> None:
         )
         return
     print(_table(rows))
+    print("class:    U(ω) unbiased, E|C(x)-x|² ≤ ω|x|²; B(α) contractive, E|C(x)-x|² ≤ α|x|²; C(α)")
+    print(
+        "          the same without E; scaled: C/(1+ω), the spec scale:omega=ω|SPEC, in B(ω/(1+ω))"
+    )
     print(
         f"measured: bits (whole frame) and error |C(x)-x|²/|x|², {options.values:,} Gaussian values"
     )
     print("computed: least bits, ½ log₂ 1/α, with α = error, or error/(1+error) where unbiased:")
     print("          none has fewer in its worst case, nor on average over Gaussian vectors")
+
+
+def _refuse(wrong: object, message: str) -> None:
+    if wrong:
+        raise SpecError(message)
 
 
 def measured(spec: str, x: npt.NDArray[np.float32]) -> _Row:
@@ -80,7 +108,18 @@ def measured(spec: str, x: npt.NDArray[np.float32]) -> _Row:
     error = float(np.sum((fewbits.decompress(frame) - wide) ** 2) / np.sum(wide**2))
     bits = 8 * len(frame) / x.size
     least, product = limit(error, bits, unbiased=guarantee.unbiased)
-    return _Row(operator.spec, guarantee.omega, guarantee.alpha, bits, error, least, product)
+    omega = guarantee.omega
+    return _Row(
+        spec=operator.spec,
+        omega=omega,
+        alpha=guarantee.alpha,
+        sure=guarantee.sure,
+        scaled_alpha=None if omega is None else omega / (1 + omega),
+        bits_per_value=bits,
+        error=error,
+        least_bits_per_value=least,
+        product=product,
+    )
 
 
 def limit(error: float, bits: float, *, unbiased: bool) -> tuple[float | None, float | None]:
@@ -96,11 +135,12 @@ def limit(error: float, bits: float, *, unbiased: bool) -> tuple[float | None, f
 
 
 def _table(rows: list[_Row]) -> str:
-    titles = ("spec", "promise", "bits/value", "error", "least bits", "above")
+    titles = ("spec", "class", "scaled", "bits/value", "error", "least bits", "above")
     cells = [
         (
             row.spec,
-            f"ω = {row.omega:.4g}" if row.omega is not None else f"α = {row.alpha:.4g}",
+            _class(row),
+            "-" if row.scaled_alpha is None else f"B({row.scaled_alpha:.4g})",
             f"{row.bits_per_value:.3f}",
             f"{row.error:.3g}",
             _text(row.least_bits_per_value),
@@ -109,6 +149,13 @@ def _table(rows: list[_Row]) -> str:
         for row in sorted(rows, key=lambda row: row.bits_per_value)
     ]
     return table(titles, cells, right="bits/value,error,least bits,above")
+
+
+def _class(row: _Row) -> str:
+    """U(ω), C(α) if the bound holds surely, else B(α)."""
+    if row.omega is not None:
+        return f"U({row.omega:.4g})"
+    return f"{'C' if row.sure else 'B'}({row.alpha:.4g})"
 
 
 def _above(row: _Row) -> float | None:

@@ -27,7 +27,8 @@ class Parser(argparse.ArgumentParser):
         raise SpecError(f"{message} (see '{self.prog} --help')")
 
     def add_example(self, text: str) -> None:
-        self.epilog = f"example:\n  {text}"
+        """Show a command below the help; several stand below each other."""
+        self.epilog = f"{self.epilog or 'example:'}\n  {text}"
 
 
 class Renamed(argparse.Action):

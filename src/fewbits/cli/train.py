@@ -29,7 +29,8 @@ def add_options(parser: Parser) -> None:
         "same if it is unbiased or has feedback, else natural, coded if it is)")  # fmt: skip
     add("--feedback", metavar="METHOD", help="memory that corrects operators: ef14, "
         "ef14:momentum=0.9, ef21, diana or ef-bv (default: none)")  # fmt: skip
-    add("--collective", choices=COLLECTIVES, default="sharded", help="default: sharded")
+    add("--collective", choices=COLLECTIVES, default="sharded",
+        help="default: sharded; star is the paper's Algorithm 1, with one master")  # fmt: skip
     add("--aggregator", action="append", metavar="HOST:PORT", help="repeatable; a running "
         "`fewbits switch` for --collective switch (default: one on this machine)")  # fmt: skip
     add("--local-steps", type=int, metavar="H", help="train alone for H steps, then exchange "

@@ -142,8 +142,9 @@ class Options:
     )
     collective: str = option(
         "sharded",
-        "`sharded` (every rank averages a share), `star` (rank 0 averages all), `gather` (every "
-        "rank averages all) or, in DDP, `switch` (`aggregators` sum).",
+        "`sharded` (every rank averages a share), `star` (rank 0 averages all: Algorithm 1 "
+        "of the paper), `gather` (every rank averages all) or, in DDP, `switch` (`aggregators` "
+        "sum).",
         agreed=str,
     )
     aggregators: Sequence[str] | Aggregators = option(
