@@ -1,7 +1,6 @@
 """Steps of large models: what is measured, modelled and not run, and what that decides."""
 
 import os
-from dataclasses import replace
 
 import pytest
 
@@ -10,6 +9,8 @@ from fewbits_lab.experiment import StudySettings, silent
 from fewbits_lab.studies.nc_step_time import gpu
 from fewbits_lab.studies.nc_step_time import run as nc_step_time
 from fewbits_lab.studies.nc_step_time import show as nc_step_time_show
+from fewbits_lab.studies.time_saved import show as time_saved
+from fewbits_lab.studies.time_saved.run import TimeSavedRow
 
 EXPERIMENT = nc_step_time_show.NC_STEP_TIME
 
@@ -59,19 +60,34 @@ def measured(model: str, saved: float, low: float) -> nc_step_time.NcStepTimeRow
     )  # fmt: skip
 
 
-def test_headlines_are_decided_by_what_was_measured(without_root) -> None:
+def test_claims_are_of_bytes_and_of_what_was_not_run(without_root) -> None:
     rows = [row for row in without_root if row.kind == "modelled"]
-    rows += [measured("ResNet-110", 5.0, 3.0), measured("AlexNet", 70.0, 67.0)]
-    resnet, alexnet, less, *others = EXPERIMENT.claims(rows)
-    assert (resnet.claimed, resnet.agrees) == ("26 %", False)
-    assert [claim.by_formula for claim in (resnet, alexnet, less)] == [False, False, True]
-    assert "measured 5.0 % of a step" in resnet.ours
-    assert "computes for 90 %" in resnet.why
-    assert (alexnet.claimed, alexnet.agrees, alexnet.why) == ("66 %", True, "")
+    less, *others = EXPERIMENT.claims([*rows, measured("ResNet-110", 5.0, 3.0)])
+    assert less.by_formula
     assert less.ours.startswith("85.7 % less")
+    assert others
     assert all(own.agrees is None and own.why for own in others)
-    unsure = [*rows[:-1], replace(rows[-1], reduction_low=60.0)]
-    assert not EXPERIMENT.claims(unsure)[1].agrees
+
+
+def saved(model: str, share: float, percent: float) -> TimeSavedRow:
+    return TimeSavedRow(model, "a link", 2, "natural", share, percent, share * 23 / 32)
+
+
+def test_a_headline_holds_from_the_share_on_at_which_it_was_measured() -> None:
+    rows = [saved("AlexNet", 95.0, 70.0), saved("x", 93.0, 66.5), saved("ResNet-110", 40.0, 27.0)]
+    resnet, alexnet = time_saved.claims([*rows, saved("x", 90.0, 60.0)])
+    assert (resnet.claimed, resnet.agrees, alexnet.agrees) == ("26 %", True, True)
+    assert "takes 40 % and more of the plain step, measured; by the formula from 36 %" in resnet.why
+    assert (
+        "takes 93 % and more of the plain step, measured; by the formula from 92 %" in alexnet.why
+    )
+    lost = time_saved.claims([*rows, saved("x", 50.0, -5.0)])[0]
+    assert "takes 93 % and more" in lost.why
+    assert "at 50 %, on links as fast as this processor, it loses" in lost.why
+    none = time_saved.claims([saved("ResNet-110", 8.0, 5.0), saved("AlexNet", 80.0, 60.0)])
+    assert [claim.agrees for claim in none] == [True, None]
+    assert time_saved.needed(26, 8 / 56) == pytest.approx(30.3, abs=0.05)
+    assert time_saved.needed(66, 8 / 56) == pytest.approx(77, abs=0.05)
 
 
 @pytest.mark.soak

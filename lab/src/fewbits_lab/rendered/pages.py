@@ -2,7 +2,15 @@
 
 from functools import partial
 
-from fewbits_lab.rendered import choosing, coding, localsgd, methods, operators, readme
+from fewbits_lab.rendered import (
+    choosing,
+    coding,
+    localsgd,
+    methods,
+    operators,
+    readme,
+    reproduce,
+)
 from fewbits_lab.rendered.blocks import Block
 from fewbits_lab.studies.accuracy import text as accuracy
 from fewbits_lab.studies.bench import text as bench
@@ -11,6 +19,7 @@ from fewbits_lab.studies.bias import text as bias
 from fewbits_lab.studies.bits_error import text as bits_error
 from fewbits_lab.studies.coding import text as coders
 from fewbits_lab.studies.device import text as device
+from fewbits_lab.studies.dithering_bits import text as dithering_bits
 from fewbits_lab.studies.equal_bits import text as equal_bits
 from fewbits_lab.studies.federated_mnist import text as federated_mnist
 from fewbits_lab.studies.federated_scale import text as federated_scale
@@ -26,10 +35,16 @@ from fewbits_lab.studies.scale import text as scale
 from fewbits_lab.studies.sharded_training import text as sharded
 from fewbits_lab.studies.switch_links import text as switch_links
 from fewbits_lab.studies.switch_speed import text as switch_speed
+from fewbits_lab.studies.theorems import text as theorems
+from fewbits_lab.studies.time_saved import text as time_saved
 from fewbits_lab.studies.time_to_accuracy import text as race
 from fewbits_lab.studies.transport import text as transport
 
-FIGURES: dict[str, Block] = {"docs/_static/bits-error.svg": bits_error.figure}
+FIGURES: dict[str, Block] = {
+    "docs/_static/bits-error.svg": bits_error.figure,
+    "docs/_static/dithering-bits.svg": dithering_bits.dithering_figure,
+    "docs/_static/time-saved.svg": time_saved.saved_figure,
+}
 PAGES: dict[str, dict[str, Block]] = {
     "README.md": {
         "figure": readme.figure,
@@ -49,6 +64,8 @@ PAGES: dict[str, dict[str, Block]] = {
         "costs": bits_error.costs_table,
         "equal-bits": equal_bits.equal_table,
         "bias": equal_bits.bias_verdict,
+        "dithering": dithering_bits.dithering_verdict,
+        "dithering-table": dithering_bits.dithering_table,
     },
     "docs/coding.md": {
         "in-short": coding.in_short,
@@ -108,6 +125,12 @@ PAGES: dict[str, dict[str, Block]] = {
         "verdict": reliability.figures_verdict,
         "figures": reliability.figures_table,
     },
+    "docs/reproduce.md": {
+        "natural": reproduce.natural_table,
+        "optimal": reproduce.optimal_table,
+        "theorems-verdict": theorems.theorems_verdict,
+        "theorems": theorems.theorems_table,
+    },
     "docs/speed.md": {
         "dtypes-note": bench_dtypes.dtypes_note,
         "dtypes": bench_dtypes.dtypes_table,
@@ -134,6 +157,7 @@ PAGES: dict[str, dict[str, Block]] = {
         "auto": links.auto_verdict,
         "plans": links.plans_table,
         "plans-verdict": links.plans_verdict,
+        "saved": time_saved.saved_verdict,
         "race": race.race_table,
         "race-verdict": race.race_verdict,
         "transport": transport.transport_table,

@@ -9,7 +9,6 @@ from fewbits_lab.studies.nc_step_time import gpu
 from fewbits_lab.studies.nc_step_time.run import (
     CLAIMED,
     GPU,
-    LINK,
     LINKS,
     NOT_RUN,
     NOT_TRIED,
@@ -69,8 +68,8 @@ def findings(table: Sequence[NcStepTimeRow]) -> list[str]:
 
 
 def claims(table: Sequence[NcStepTimeRow]) -> list[Claim]:
-    """The two headlines are decided by what was measured; the model stands beside it."""
-    found = [_headline(table, model) for model in CLAIMED]
+    """Data that is sent, and what was not run; `time-saved` decides the two headlines."""
+    found = []
     own = find(table, STEP_MODELLED, "AlexNet", STEP_SWITCH, LINKS[1] / 1e9)
     plain = find(table, STEP_MODELLED, "AlexNet", STEP_PLAIN, LINKS[1] / 1e9)
     if own and plain and own.sent_bytes and plain.sent_bytes:
@@ -88,29 +87,6 @@ def claims(table: Sequence[NcStepTimeRow]) -> list[Claim]:
         for model, (claimed, why) in NOT_TRIED.items()
     ]  # fmt: skip
     return found
-
-
-def _headline(table: Sequence[NcStepTimeRow], model: str) -> Claim:
-    own, claimed = find(table, STEP_MEASURED, model, STEP_NATURAL, LINK / 1e9), CLAIMED[model]
-    beside = ", ".join(
-        f"{row.reduction:.0f} % at {rate / 1e9:g} Gbit/s"
-        for rate in LINKS
-        if (row := find(table, STEP_MODELLED, model, STEP_NATURAL, rate / 1e9))
-        and row.reduction is not None
-    )
-    modelled = f"modelled with an assumed GPU: {beside}"
-    about = ("natural", f"experiments, {model}", "training time saved", f"{claimed:.0f} %")
-    if own is None or own.reduction is None or own.reduction_low is None:
-        return Claim(*about, f"not measured; {modelled}", None, "not run: it needs root on Linux")
-    ours = f"measured {own.reduction:.1f} % of a step, 2 CPU ranks, 1 Gbit/s; {modelled}"
-    agrees = own.reduction_low >= claimed
-    share = 100 * (own.compute_seconds or 0) / (own.step_seconds or 1)
-    why = (
-        ""
-        if agrees
-        else f"a processor computes for {share:.0f} % of the compressed step, a GPU less"
-    )
-    return Claim(*about, ours, agrees, "" if agrees else why)
 
 
 def draw(table: Sequence[NcStepTimeRow]) -> "Figure":

@@ -1,0 +1,1 @@
+"""Natural and standard dithering: bits with a fixed width, and entropy coded."""

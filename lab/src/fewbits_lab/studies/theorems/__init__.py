@@ -1,0 +1,1 @@
+"""Every theorem of both papers on bytes."""

@@ -1,0 +1,1 @@
+"""Time saved against the share of communication."""
