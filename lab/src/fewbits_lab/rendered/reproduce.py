@@ -9,6 +9,8 @@ from fewbits_lab.printed import Comparison, departures
 from fewbits_lab.prose import table
 from fewbits_lab.results import paths, results
 
+_BRIEF = 6  # seconds: a tenth of a minute
+
 
 class _Item(NamedTuple):
     """Tables or figures of a paper, the study that makes them, and what the command needs."""
@@ -64,7 +66,7 @@ def optimal_table() -> str:
 
 def _table(items: tuple[_Item, ...]) -> str:
     cells = [[item.where, *_cells(item)] for item in items]
-    return table("what|command|seconds|needs|expected", cells)
+    return table("what|command|minutes|needs|expected", cells)
 
 
 def _cells(item: _Item) -> list[str]:
@@ -73,9 +75,20 @@ def _cells(item: _Item) -> list[str]:
     command, claims, compared = _study(item.study)
     document = results(item.study)
     made = document.get("made", {}) if isinstance(document, dict) else {}
-    seconds = f"{made['seconds']:,.0f}" if made.get("seconds") is not None else "not recorded"
     said = [compared, _decided(claims)]
-    return [f"`{command}`", seconds, item.needs or "–", "; ".join(filter(None, said)) or "–"]
+    return [
+        f"`{command}`",
+        _minutes(made.get("seconds")),
+        item.needs or "–",
+        "; ".join(filter(None, said)) or "–",
+    ]
+
+
+def _minutes(seconds: float | None) -> str:
+    """Of the recorded run, if it says how long it took."""
+    if seconds is None:
+        return "not recorded"
+    return f"{seconds / 60:.1f}" if seconds >= _BRIEF else "below 0.1"
 
 
 def _study(name: str) -> tuple[str, list[Claim], str]:
