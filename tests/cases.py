@@ -26,7 +26,7 @@ from fewbits.operators.identity import Identity
 from fewbits.operators.natural import Natural
 from fewbits.operators.natural_dithering import NaturalDithering
 from fewbits.operators.rand_k import RandK
-from fewbits.operators.scale import Scale
+from fewbits.operators.scale import ScaleDown
 from fewbits.operators.sign import Sign
 from fewbits.operators.sparse_dithering import SparseDithering
 from fewbits.operators.spherical import Spherical
@@ -194,14 +194,14 @@ CASES = (
     ),
     # 4/3 once it is divided by 9/8.
     Case(
-        Composed((Scale(),), Natural()),
+        Composed((ScaleDown(),), Natural()),
         after(divided(1.125), natural),
         lambda format: 3 / 2,
         within=0.02,
         stochastic=True,
     ),
     Case(
-        Composed((Scale(3.0),), Identity()),
+        Composed((ScaleDown(3.0),), Identity()),
         after(divided(4.0), same_bits),
         lambda format: 1.0,
         within=0.01,

@@ -34,7 +34,7 @@ _OPTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TheoremAnswer:
     """What the theorem says of a pair of operators."""
 
     uplink: str
@@ -78,13 +78,15 @@ def _or(value: Any, default: Any) -> Any:
     return default if value is None else value
 
 
-def answered(problem: bounds.Problem, specs: tuple[str, str], target: float, d: int) -> Answer:
+def answered(
+    problem: bounds.Problem, specs: tuple[str, str], target: float, d: int
+) -> TheoremAnswer:
     """Steps and step size for these operators on d values."""
     omegas = [_omega(spec, d) for spec in specs]
     pair = bounds.Pair(*omegas)
     steps = bounds.iterations(problem, pair, target)
     plain = bounds.iterations(problem, bounds.EXACT_PAIR, target)
-    return Answer(
+    return TheoremAnswer(
         uplink=specs[0],
         downlink=specs[1],
         omega_uplink=pair.uplink,
@@ -109,7 +111,7 @@ def _omega(spec: str, d: int) -> float:
     return guarantee.omega or 0.0
 
 
-def _text(answer: Answer, workers: int, target: float) -> str:
+def _text(answer: TheoremAnswer, workers: int, target: float) -> str:
     lines = [
         "Algorithm 1 of the paper on natural compression (--collective star), Theorem 9:",
         f"  {workers} workers send {answer.uplink} (ω = {answer.omega_uplink:.4g})",

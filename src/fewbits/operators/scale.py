@@ -46,7 +46,7 @@ _SideParts = tuple[npt.NDArray[np.uint8], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Scale(Stage):
+class ScaleDown(Stage):
     """Divide by 1 + ω, so that an unbiased operator becomes contractive."""
 
     name: ClassVar[str] = "scale"

@@ -7,7 +7,7 @@ import pytest
 
 import fewbits
 from fewbits import SpecError
-from fewbits.operators.scale import Scale
+from fewbits.operators.scale import ScaleDown
 
 
 @pytest.mark.parametrize(
@@ -53,4 +53,4 @@ def test_natural_still_gives_powers_of_two() -> None:
 @pytest.mark.parametrize("omega", [-0.1, -0.0, math.inf, math.nan])
 def test_a_number_that_is_no_omega_is_refused(omega: float) -> None:
     with pytest.raises(SpecError, match="omega must be"):
-        Scale(omega)
+        ScaleDown(omega)

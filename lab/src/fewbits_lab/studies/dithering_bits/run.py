@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from fewbits_lab import vectors
 from fewbits_lab.experiment import StudySettings, Tick
 
-VALUES = 100_000
-DEEPEST = 13  # s of natural dithering, beside 2^(s-1) levels of standard dithering
+_VALUES = 100_000
+_DEEPEST = 13  # s of natural dithering, beside 2^(s-1) levels of standard dithering
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,11 @@ class DitheringBitsRow:
 
 def rows(settings: StudySettings, tick: Tick) -> list[DitheringBitsRow]:
     """Natural dithering with s levels and standard dithering with 2^(s-1), by norm."""
-    x = vectors.gaussian(VALUES, settings.seed)
+    x = vectors.gaussian(_VALUES, settings.seed)
     cases = [
         (p, s, kind)
         for p in (2.0, math.inf)
-        for s in range(1, DEEPEST + 1, 2 if settings.quick else 1)
+        for s in range(1, _DEEPEST + 1, 2 if settings.quick else 1)
         for kind in ("natural-dithering", "standard-dithering")
     ]
     found = []

@@ -14,13 +14,13 @@ from fewbits_lab.results import results
 from fewbits_lab.studies.links import show as links
 from fewbits_lab.studies.nc_step_time.run import STEP_MEASURED, STEP_PLAIN
 
-NATURAL, CODED = "natural", "natural:coder=rans"
-OPERATORS = (NATURAL, CODED)
-NATURAL_BITS = 9.0
+SAVED_PACKED, SAVED_CODED = "natural", "natural:coder=rans"
+_OPERATORS = (SAVED_PACKED, SAVED_CODED)
+_PACKED_BITS = 9.0
 # By model: the paper's saving in per cent. A switch sends 8 bits where a ring of 8 workers sends
 # 2 · 7/8 · 32 = 56.
-PAPER = {"ResNet-110": 26.0, "AlexNet": 66.0}
-PACKED_LEAVES, SWITCH_LEAVES = NATURAL_BITS / 32, 8 / 56
+HEADLINE_SAVINGS = {"ResNet-110": 26.0, "AlexNet": 66.0}
+PACKED_LEAVES, SWITCH_LEAVES = _PACKED_BITS / 32, 8 / 56
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def _of_links() -> Iterator[TimeSavedRow]:
     for own in links.settings(results("links")):
         plain, compute = links.median(own, STEP_PLAIN), own["compute_seconds"]
         codecs = own["inputs"]["codecs"]
-        for operator in OPERATORS:
+        for operator in _OPERATORS:
             step, bits = links.median(own, operator), codecs[operator]["bits_per_value"]
             yield _row("10 M parameters", links.link(own), own["ranks"], operator,
                        (plain, compute, step), bits)  # fmt: skip
@@ -55,10 +55,10 @@ def _of_links() -> Iterator[TimeSavedRow]:
 
 def _of_models() -> Iterator[TimeSavedRow]:
     kept = [row for row in results("nc-step-time")["rows"] if row["kind"] == STEP_MEASURED]
-    bits = {NATURAL: NATURAL_BITS, CODED: None}
-    for model in PAPER:
+    bits = {SAVED_PACKED: _PACKED_BITS, SAVED_CODED: None}
+    for model in HEADLINE_SAVINGS:
         own: dict[str, Any] = {row["operator"]: row for row in kept if row["model"] == model}
-        for operator in OPERATORS:
+        for operator in _OPERATORS:
             row = own[operator]
             times = own[STEP_PLAIN]["step_seconds"], row["compute_seconds"], row["step_seconds"]
             sent = bits[operator] or 32 * row["sent_bytes"] / own[STEP_PLAIN]["sent_bytes"]

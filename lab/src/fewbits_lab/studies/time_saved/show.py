@@ -7,10 +7,10 @@ from fewbits_lab import figures
 from fewbits_lab.experiment import Claim, Experiment
 from fewbits_lab.prose import span
 from fewbits_lab.studies.time_saved.run import (
-    CODED,
-    NATURAL,
+    HEADLINE_SAVINGS,
     PACKED_LEAVES,
-    PAPER,
+    SAVED_CODED,
+    SAVED_PACKED,
     SWITCH_LEAVES,
     TimeSavedRow,
     rows,
@@ -30,7 +30,7 @@ def needed(claimed: float, leaves: float) -> float:
 
 def shown_from(table: Sequence[TimeSavedRow], claimed: float) -> float | None:
     """The share from which on every measured point of `natural` saves as much; None if none."""
-    mine = sorted((row for row in table if row.operator == NATURAL),
+    mine = sorted((row for row in table if row.operator == SAVED_PACKED),
                   key=lambda row: -row.communication)  # fmt: skip
     found = None
     for row in mine:
@@ -42,13 +42,13 @@ def shown_from(table: Sequence[TimeSavedRow], claimed: float) -> float | None:
 
 def findings(table: Sequence[TimeSavedRow]) -> list[str]:
     """What the formula needs, where it holds, and where it does not."""
-    mine = [row for row in table if row.operator == NATURAL]
+    mine = [row for row in table if row.operator == SAVED_PACKED]
     near = [row for row in mine if abs(row.saved - row.formula) <= _NEAR]
     lost = [row for row in mine if row.saved < 0]
     needs = "; ".join(
         f"{claimed:.0f} % ({model}) from {needed(claimed, PACKED_LEAVES):.0f} % on, with "
         f"aggregation in the network from {needed(claimed, SWITCH_LEAVES):.0f} % on"
-        for model, claimed in PAPER.items()
+        for model, claimed in HEADLINE_SAVINGS.items()
     )
     formula = (
         "By the formula, time saved is the share of communication times 1 − 9/32. The paper's "
@@ -70,13 +70,13 @@ def findings(table: Sequence[TimeSavedRow]) -> list[str]:
 
 def claims(table: Sequence[TimeSavedRow]) -> list[Claim]:
     """The two headlines, with the share of communication at which they hold."""
-    return [_claim(table, model, claimed) for model, claimed in PAPER.items()]
+    return [_claim(table, model, claimed) for model, claimed in HEADLINE_SAVINGS.items()]
 
 
 def _claim(table: Sequence[TimeSavedRow], model: str, claimed: float) -> Claim:
     least = shown_from(table, claimed)
-    own = next(row for row in table if (row.model, row.operator) == (model, NATURAL))
-    lost = [row for row in table if row.operator == NATURAL and row.saved < 0]
+    own = next(row for row in table if (row.model, row.operator) == (model, SAVED_PACKED))
+    lost = [row for row in table if row.operator == SAVED_PACKED and row.saved < 0]
     ours = (
         f"measured {own.saved:.1f} % where communication takes {own.communication:.0f} % of the "
         f"plain step (the formula gives {own.formula:.1f} %)"
@@ -106,7 +106,7 @@ def draw(table: Sequence[TimeSavedRow]) -> "Figure":
     plot.plot(ends, [(1 - SWITCH_LEAVES) * end for end in ends], "--", color=figures.GREEN,
               label="formula: 8 bits to a switch, for a ring's 56")  # fmt: skip
     for operator, colour, marker in (
-        (NATURAL, figures.BLUE, "o"), (CODED, figures.BROWN, "s"),
+        (SAVED_PACKED, figures.BLUE, "o"), (SAVED_CODED, figures.BROWN, "s"),
     ):  # fmt: skip
         mine = [row for row in table if row.operator == operator]
         plot.plot([row.communication for row in mine], [row.saved for row in mine], marker,
@@ -122,7 +122,7 @@ def draw(table: Sequence[TimeSavedRow]) -> "Figure":
 
 def _paper(plot: "Axes") -> None:
     """The paper's two savings, where the formulas put them."""
-    for number, (model, claimed) in enumerate(PAPER.items()):
+    for number, (model, claimed) in enumerate(HEADLINE_SAVINGS.items()):
         low, high = needed(claimed, SWITCH_LEAVES), needed(claimed, PACKED_LEAVES)
         plot.plot([low, high], [claimed, claimed], color=figures.ORANGE, lw=1.2)
         plot.plot([low, high], [claimed, claimed], "X", color=figures.ORANGE, ms=10,
