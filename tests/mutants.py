@@ -2,8 +2,8 @@
 
     python tests/mutants.py [name ...] [--jobs 2] [--resume] [--limit N] [--seconds S] [--list]
 
-A fault that no test notices is a hole in the suite: the exit code is 1. First every selection of
-tests runs on an unbroken copy, since a test that fails anyway kills nothing.
+A fault that no test notices is a hole in the suite: the exit code is 1. Every selection of tests
+first runs on an unbroken copy, since a test that fails anyway kills nothing.
 
 Verdicts are kept in `build/mutants.json`, each with a digest of the row, of the files that it
 changes and of its tests. With `--resume` rows whose verdict still stands are not run again.
@@ -210,6 +210,8 @@ def judge(tree: Tree, mutant: Mutant) -> Verdict:
 
 def check_unbroken(tree: Tree, tests: tuple[str, ...]) -> None:
     """The selection passes where nothing is planted."""
+    if tree.configured:
+        tree.build()  # the last fault may be in the library
     done = tree.pytest(tests)
     if done.returncode:
         raise RuntimeError(f"{' '.join(tests)} fails without a fault:\n{done.stdout[-2000:]}")
@@ -256,12 +258,13 @@ def unjudged(mutants: list[Mutant]) -> list[Mutant]:
 def run_all(mutants: list[Mutant], jobs: int, seconds: float) -> list[Verdict]:
     """Plants one after the other; what has not begun when the time is over is left out."""
     end, lock = time.monotonic() + seconds, threading.Lock()
+    locks, sound = {mutant.tests: threading.Lock() for mutant in mutants}, set[tuple[str, ...]]()
     with tempfile.TemporaryDirectory(prefix="fewbits-mutants-") as place:
         trees: Queue[Tree] = Queue()
         for number in range(jobs):
             trees.put(Tree(Path(place) / str(number)))
 
-        def on_tree(work: Callable[[Tree], Verdict | None]) -> Verdict | None:
+        def on_tree(work: Callable[[Tree], Verdict]) -> Verdict:
             tree = trees.get()
             try:
                 return work(tree)
@@ -271,7 +274,15 @@ def run_all(mutants: list[Mutant], jobs: int, seconds: float) -> list[Verdict]:
         def judged(mutant: Mutant) -> Verdict | None:
             if time.monotonic() > end:
                 return None
-            verdict = on_tree(lambda tree: judge(tree, mutant))
+
+            def work(tree: Tree) -> Verdict:
+                with locks[mutant.tests]:
+                    if mutant.tests not in sound:
+                        check_unbroken(tree, mutant.tests)
+                        sound.add(mutant.tests)
+                return judge(tree, mutant)
+
+            verdict = on_tree(work)
             with lock:
                 say(
                     f"{verdict.result:9} {verdict.seconds:5.0f} s  {verdict.name}: {verdict.detail}"
@@ -280,8 +291,6 @@ def run_all(mutants: list[Mutant], jobs: int, seconds: float) -> list[Verdict]:
             return verdict
 
         with ThreadPoolExecutor(jobs) as pool:
-            selections = sorted({mutant.tests for mutant in mutants})
-            list(pool.map(lambda own: on_tree(lambda tree: check_unbroken(tree, own)), selections))
             return [verdict for verdict in pool.map(judged, mutants) if verdict]
 
 
