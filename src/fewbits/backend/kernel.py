@@ -28,6 +28,7 @@ class Kind(IntEnum):
     TOP_K = 32  # stages, which stand before another kernel
     RAND_K = 33
     HADAMARD = 34
+    SCALE = 35
     PYTHON = 64  # code that an operator or a stage brings along; a device has none
 
 

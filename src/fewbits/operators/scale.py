@@ -28,21 +28,13 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import numpy as np
-import numpy.typing as npt
-
+from fewbits.backend.kernel import Kernel, Kind
 from fewbits.core import parameters
 from fewbits.core.guarantee import Guarantee
-from fewbits.core.stage import Split, Stage
-from fewbits.core.vector import Vector
+from fewbits.core.stage import Stage
 from fewbits.errors import SpecError
-from fewbits.reference import casts, scaling
 from fewbits.reference.formats import Format
-from fewbits.reference.tally import Tally
-from fewbits.rng import Rng
 from fewbits.wire.sections import Section
-
-_SideParts = tuple[npt.NDArray[np.uint8], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +58,8 @@ class ScaleDown(Stage):
     def layout(self, d: int, format: Format) -> tuple[Section, ...]:
         return ()
 
-    def split(self, x: Vector, rng: Rng, into: _SideParts) -> Split:
-        handed = scaling.divided(x.bits, x.format, 1 + self.omega)
-        return Split(Vector(handed, x.format), Tally(0, casts.count_nonfinite(x.bits, x.format)))
-
-    def join(self, parts: _SideParts, reduced: Vector, out: Vector) -> Tally:
-        out.bits[:] = reduced.bits
-        return Tally(0, casts.count_nonfinite(out.bits, out.format))
+    def kernel(self, d: int) -> Kernel:
+        return Kernel(Kind.SCALE, 0, (1 + self.omega,))
 
     def guarantee(self, d: int, format: Format, inner: Guarantee) -> Guarantee:
         parameters.check_count(d)

@@ -1,4 +1,4 @@
-"""Stages before another kernel: selections and rotations."""
+"""Stages before another kernel: selections, rotations and divisions."""
 
 from typing import Any, NamedTuple
 
@@ -9,12 +9,13 @@ from fewbits.backend import coders
 from fewbits.backend.kernel import RANGED, Kernel, Kind
 from fewbits.backend.kinds import draws, largest, plain, python, rotated
 from fewbits.backend.library import Bytes
-from fewbits.reference import casts
+from fewbits.reference import casts, scaling
 from fewbits.reference.blocks import pieces
 from fewbits.reference.formats import Bits, Format
 from fewbits.reference.tally import Tally
 from fewbits.rng import Rng
 
+_WHOLE = (Kind.HADAMARD, Kind.SCALE)  # stages that hand every value on
 SideParts = tuple[Bytes, ...]
 
 
@@ -29,17 +30,17 @@ def reduced(stage: Kernel, count: int) -> int:
     """How many of `count` values a stage hands on."""
     if stage.kind is Kind.PYTHON:
         return int(python.owner_of(stage).reduced(count))
-    return count if stage.kind is Kind.HADAMARD else int(stage.numbers[0])
+    return count if stage.kind in _WHOLE else int(stage.numbers[0])
 
 
 def sections(stage: Kernel) -> int:
     """How many side sections a stage has."""
-    return stage.option if stage.kind in (Kind.HADAMARD, Kind.PYTHON) else 1
+    return stage.option if stage.kind in (*_WHOLE, Kind.PYTHON) else 1
 
 
 def in_place(stage: Kernel) -> bool:
     """Whether a stage may write its result where it finds its input."""
-    return stage.kind is Kind.HADAMARD
+    return stage.kind in _WHOLE
 
 
 def split(
@@ -52,6 +53,9 @@ def split(
         out = bits if own else np.empty_like(bits)
         signs = rotated.signs(stage, rng, into)
         return _Split(out, rotated.split(stage, bits, format, signs, out, threads))
+    if stage.kind is Kind.SCALE:
+        handed = scaling.divided(bits, format, float(stage.numbers[0]))
+        return _Split(handed, Tally(0, casts.count_nonfinite(bits, format)))
     count = reduced(stage, bits.size)
     if stage.kind is Kind.TOP_K:
         return _Split(*largest.take(bits, format, count, into[0], threads))
@@ -80,6 +84,9 @@ def join(
     if stage.kind is Kind.HADAMARD:
         block, signs = int(stage.numbers[0]), rotated.sent_signs(stage, parts)
         return rotated.rotate(handed, format, block, signs, out, inverse=True, threads=threads)
+    if stage.kind is Kind.SCALE:
+        out[:] = handed
+        return Tally(0, casts.count_nonfinite(out, format))
     if out.size == handed.size:  # all of them: no place needs to be known
         return plain.cast(handed, format, format, out)
     if stage.kind is Kind.RAND_K:
