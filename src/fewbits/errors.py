@@ -54,7 +54,7 @@ class MissingExtraError(FewbitsError, ImportError):
     @classmethod
     def of(cls, what: str, extra: str) -> "MissingExtraError":
         """The error with both ways to install `extra`; `what` says who needs which package."""
-        return cls(f"{what}: pip install 'fewbits[{extra}]', or '.[{extra}]' in a checkout")
+        return cls(f"{what}: pip install '.[{extra}]' in a checkout, or 'fewbits[{extra}]'")
 
 
 class SaturationWarning(UserWarning):

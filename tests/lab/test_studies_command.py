@@ -265,7 +265,8 @@ def test_an_interrupted_run_says_so_and_goes_on(
     ("words", "message"),
     [
         (["run", "nothing", "--out", "x"], "unknown study 'nothing': known are"),
-        (["run", "nc-table1"], "--out"),
+        (["run", "nothing"], "unknown study 'nothing': known are"),
+        (["run", "nc-table1"], "--out DIR is required"),
         (["squeeze"], "list"),
         (["run", "nc-table1", "--out", __file__], "must be a folder"),
         (["run", "nc-table1", "--out", f"{__file__}/deeper"], "not a directory"),

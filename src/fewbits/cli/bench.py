@@ -27,8 +27,9 @@ def add_options(parser: Parser) -> None:
     add("--threads", type=count, nargs="+", metavar="N",
         default=sorted({1, min(2, available_threads())}),
         help="numbers of threads to compare (default: 1 2)")  # fmt: skip
+    known = ", ".join(codec.default_specs())
     add("--operators", nargs="+", metavar="SPEC",
-        help="default: all that need no parameter, stages before natural")  # fmt: skip
+        help=f"specs, also with parameters; default: {known}")  # fmt: skip
     add("--all-dtypes", action="store_true", help="operators on float32, bfloat16, float16 and "
         "float64, one thread against the most, and calls on few values; minutes")  # fmt: skip
     add("--quick", action="store_true", help="a few seconds, rougher figures")

@@ -3,14 +3,16 @@
 import argparse
 import json
 import sys
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from fewbits.errors import FewbitsError, SpecError
 
 PATIENCE = 2.0  # seconds of work before a bar appears
+BEAT = 30.0  # seconds between two lines where there is no terminal
 _INTERVAL = 0.1  # seconds between two pictures of a bar
 _WIDTH = 30
 _MOST = 2**31  # that an option's number stays below
@@ -49,17 +51,20 @@ class Renamed(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
-def count(text: str) -> int:
+def count(text: str, most: int = _MOST - 1) -> int:
     """A whole number from 1 on, also written as `25e6`."""
     try:
         value = float(text)
     except ValueError:
         value = 0.0
-    if not (1 <= value < _MOST and value.is_integer()):
-        raise argparse.ArgumentTypeError(
-            f"expected a whole number from 1 to {_MOST - 1}, got {text!r}"
-        )
+    if not (1 <= value <= most and value.is_integer()):
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1 to {most}, got {text!r}")
     return int(value)
+
+
+def up_to(most: int) -> Callable[[str], int]:
+    """A reader of whole numbers from 1 to `most`."""
+    return lambda text: count(text, most)
 
 
 @contextmanager
@@ -118,19 +123,31 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, right: str = 
 
 
 class ProgressBar:
-    """A bar on stderr for work of more than two seconds; silent where stderr is no terminal."""
+    """A bar on stderr for work of more than two seconds.
 
-    def __init__(self, label: str, total: int = 0) -> None:
-        self.label, self.total, self.done = label, total, 0
-        self._next = time.monotonic() + PATIENCE if sys.stderr and sys.stderr.isatty() else None
-        self._drawn = False
+    Where stderr is no terminal, as in CI or under Slurm, it says a line when the work is done, and
+    one every half a minute until then, whether the work tells of its progress or not. With
+    `each` the work is one item of a list: then it has a line even if it was quick.
+    """
+
+    def __init__(self, label: str, total: int = 0, *, each: bool = False) -> None:
+        self.label, self.total, self.done, self._each = label, total, 0, each
+        self._live = bool(sys.stderr and sys.stderr.isatty())
+        self._began = time.monotonic()
+        self._next, self._drawn = self._began + PATIENCE, False
+        self._ended = threading.Event()
 
     def __enter__(self) -> "ProgressBar":
+        if sys.stderr and not self._live:
+            threading.Thread(target=self._beat, daemon=True).start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, failure: type[BaseException] | None, *_: object) -> None:
+        self._ended.set()
         if self._drawn:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        if failure is None and not self._live and (self._each or self._seconds() >= PATIENCE):
+            self._line("done")
 
     def advance(self, amount: int) -> None:
         self.show(self.done + amount)
@@ -139,13 +156,28 @@ class ProgressBar:
         """Show that `done` of the total is done, or `done` itself in megabytes without a total."""
         self.done = done
         now = time.monotonic()
-        if self._next is None or now < self._next:
+        if not self._live or now < self._next:
             return
         self._next, self._drawn = now + _INTERVAL, True
         if self.total:
-            part = min(1.0, done / self.total)
-            filled = round(part * _WIDTH)
-            state = f"[{'#' * filled}{'.' * (_WIDTH - filled)}] {part:4.0%}"
+            filled = round(self._part() * _WIDTH)
+            state = f"[{'#' * filled}{'.' * (_WIDTH - filled)}] {self._part():4.0%}"
         else:
             state = f"{done / 1e6:,.0f} MB"
         print(f"\r\x1b[K{self.label} {state}", end="", file=sys.stderr, flush=True)
+
+    def _beat(self) -> None:
+        while not self._ended.wait(BEAT):
+            done = f"{self._part():.0%}" if self.total else f"{self.done / 1e6:,.0f} MB"
+            self._line(done)
+
+    def _line(self, state: str) -> None:
+        if sys.stderr:
+            say(f"{self.label}: {state}, {self._seconds():.0f} s")
+            sys.stderr.flush()
+
+    def _part(self) -> float:
+        return min(1.0, self.done / self.total)
+
+    def _seconds(self) -> float:
+        return time.monotonic() - self._began

@@ -5,7 +5,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from fewbits.cli.console import Parser, count, print_json
+from fewbits.backend.switch import MOST_PACKET_CODES, MOST_SLOTS
+from fewbits.cli.console import Parser, print_json, up_to
+from fewbits.reference.switching import MOST_WORKERS
 from fewbits.switch import service
 from fewbits.switch.aggregator import IDLE, SLOTS, Aggregator, AggregatorSetup
 from fewbits.switch.keys import KEY_VARIABLE, chosen_key
@@ -21,10 +23,11 @@ def add_options(parser: Parser) -> None:
     add = parser.add_argument
     add("--bind", default=f"127.0.0.1:{PORT}", metavar="HOST:PORT",
         help=f"where to listen, port 0 for any (default: 127.0.0.1:{PORT})")  # fmt: skip
-    add("--workers", type=count, required=True, metavar="N", help="workers of a job, 1 to 64")
-    add("--slots", type=count, default=SLOTS, metavar="N",
+    add("--workers", type=up_to(MOST_WORKERS), required=True, metavar="N",
+        help=f"workers of a job, 1 to {MOST_WORKERS}")  # fmt: skip
+    add("--slots", type=up_to(MOST_SLOTS), default=SLOTS, metavar="N",
         help=f"packets of a worker under way at once (default: {SLOTS})")  # fmt: skip
-    add("--chunk", type=count, default=PACKET_CODES, metavar="N",
+    add("--chunk", type=up_to(MOST_PACKET_CODES), default=PACKET_CODES, metavar="N",
         help=f"the most codes in a packet (default: {PACKET_CODES})")  # fmt: skip
     add("--idle", type=float, default=IDLE, metavar="S",
         help="seconds of silence after which another job may begin "

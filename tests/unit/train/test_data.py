@@ -122,7 +122,9 @@ def test_digits_come_without_a_download() -> None:
 def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data, "find_spec", lambda name: None)
     monkeypatch.setitem(__import__("sys").modules, "sklearn.datasets", None)
-    with pytest.raises(MissingExtraError, match=r"scikit-learn: pip install 'fewbits\[torch\]'"):
+    with pytest.raises(
+        MissingExtraError, match=r"scikit-learn: pip install '\.\[demo\]' in a checkout, or "
+    ):
         data.load("digits")
     with pytest.raises(MissingExtraError, match="no_such_package"):
         extras.check_installed("no_such_package")

@@ -18,7 +18,7 @@ _SEEDS = 2**31
 def add_options(parser: argparse.ArgumentParser, *, recorded: str) -> None:
     """The options that `run` and `all` share."""
     add = parser.add_argument
-    add("--out", required=True, metavar="DIR", help="the folder of results")
+    add("--out", metavar="DIR", help="the folder of results; required")
     add("--seed", type=_seed, default=StudySettings().seed, help="default: 7")
     add("--quick", action="store_true", help="fewer repetitions, rougher figures")
     add("--data", metavar="DIR", help="a folder of data sets, for some of them (docs/lab.md)")
@@ -41,8 +41,9 @@ def _seed(text: str) -> int:
 
 def run(chosen: list[Experiment[Any]], options: argparse.Namespace, *, shown: bool = False) -> None:
     """Compute what is chosen, and write the page; `shown`: with the laboratory's own results."""
-    if not options.out:
-        raise SpecError("--out must name a folder, got ''")
+    if not options.out:  # told after a study that nobody knows
+        missing = options.out is None
+        raise SpecError("--out DIR is required" if missing else "--out must name a folder, got ''")
     if options.data is not None and not (options.data and Path(options.data).is_dir()):
         raise SpecError(f"--data must be a folder of data sets, got {options.data!r}")
     out, settings = Path(options.out), StudySettings(options.seed, options.quick, options.data)
@@ -78,7 +79,7 @@ def _obtain(
     """Add one result after another to `results`, which keeps them where this is interrupted."""
     for number, experiment in enumerate(chosen, 1):
         label = f"{experiment.name} ({number} of {len(chosen)})"
-        with ProgressBar(label, _STEPS) as progress:
+        with ProgressBar(label, _STEPS, each=True) as progress:
             results[experiment.name] = store.obtain(
                 experiment,
                 settings,
