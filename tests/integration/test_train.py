@@ -194,7 +194,7 @@ def test_the_launcher_hands_on_events_and_returns_the_result() -> None:
         "say(event='step', n=1); print('noise'); [say(event='result', n=n) for n in (2, 3)]",
         events.append,
     )
-    assert events == [{"event": "step", "n": 1}]
+    assert events == [{"event": "step", "n": 1}, *results]
     assert results == [{"event": "result", "n": 2}, {"event": "result", "n": 3}]
 
 

@@ -8,11 +8,12 @@ from typing import Any
 
 from fewbits.errors import SpecError
 from fewbits.report import html, svg
-from fewbits.train import table
+from fewbits.train import summary, table, verdict
+from fewbits.train.references import PLAIN_DDP
 
 _COLOURS = 6
-_TITLES = ("operator", "test accuracy", "final loss", "MB per step and rank", "× smaller than fp32",
-           "step ms", "compute", "codec", "wire", "elements compressed")  # fmt: skip
+_TITLES = ("operator", "× fewer bytes", "× speed", "accuracy", "step ms", "compute", "codec",
+           "wire", "MB per step", "final loss", "compressed")  # fmt: skip
 _PARTS = ("compute", "codec", "wire")
 _AXES = (
     ("step", "steps", 1.0),
@@ -47,10 +48,11 @@ def render(document: PageDocument) -> str:
     runs = document["runs"]
     body = (
         f"<h1>Gradient compression, compared</h1><p>{escape(table.trained(document))}</p>",
-        html.section("Verdict", _verdicts(runs)),
-        html.section("Figures", _table(runs)),
-        html.section("Training loss", _legend(runs) + _curves(runs)),
+        _gain(document),
+        html.section("Figures", _table(document)),
         html.section("A step's time", _times(runs)),
+        html.section("Training loss", _legend(runs) + _curves(runs)),
+        html.section("Each operator", _verdicts(runs)),
         html.section("To repeat it", _facts(document)),
     )
     return html.page(f"fewbits train: {document['data']}", body)
@@ -63,14 +65,59 @@ def _verdicts(runs: Sequence[PageDocument]) -> str:
     return f'<ul class="verdicts">{"".join(items)}</ul>'
 
 
-def _table(runs: Sequence[PageDocument]) -> str:
+def _gain(document: PageDocument) -> str:
+    """The gain of the fastest of our operators, in three numbers, and the summary if there is one.
+
+    It is empty where plain DDP did not run, for then nothing can be said to gain.
+    """
+    found = summary.compared(document["runs"])
+    if found is None:
+        return ""
+    best, plain = found
+    accuracies, samples = (best["accuracy"], plain["accuracy"]), document.get("test_samples")
+    points = f"{100 * (accuracies[0] - accuracies[1]):+.1f}"
+    if samples:
+        points += f" ± {100 * verdict.accuracy_margin(*accuracies, samples):.1f}"
+    tiles = {
+        "as fast a step as plain DDP": f"{_total(plain) / _total(best):.1f}×",
+        "fewer bytes": f"{best['ratio']:.1f}×",
+        "points of accuracy": points,
+    }
+    items = "".join(f"<li><b>{value}</b> {escape(text)}</li>" for text, value in tiles.items())
+    said = "".join(f"<p>{escape(line)}</p>" for line in document.get("summary") or ())
+    name = f"<code>{escape(best['operator'])}</code>"
+    return html.section(f"With {name}", f'<ul class="gain">{items}</ul>{said}')
+
+
+def _table(document: PageDocument) -> str:
     notes = (
-        "Loss is the mean training loss of the last epoch. Bytes are those of the busiest rank; "
-        "~ marks an estimate by formula, for DDP and its own hooks count none, and their codec is "
-        "part of the wire. Small and one-dimensional tensors are sent exact."
+        "Speed is that of a step beside plain DDP's. Loss is the mean training loss of the last "
+        "epoch. Bytes are those of the busiest rank; ~ marks an estimate by formula, for DDP and "
+        "its own hooks count none, and their codec is part of the wire. Small and one-dimensional "
+        "tensors are sent exact."
     )
-    rows = [[escape(cell) for cell in table.cells(run)] for run in runs]
-    return html.table(_TITLES, rows) + f'<p class="soft">{notes}</p>'
+    shown = html.table(_TITLES, _rows(document["runs"])) + f'<p class="soft">{notes}</p>'
+    if document.get("loopback"):
+        shown += "<p>The same where nothing is shaped, on the loopback of this machine:</p>"
+        shown += html.table(_TITLES, _rows(document["loopback"]))
+    return shown
+
+
+def _rows(runs: Sequence[PageDocument]) -> list[list[str]]:
+    """The cells of each run, the gain first."""
+    plain = next((_total(run) for run in runs if run["operator"] == PLAIN_DDP), None)
+    rows = []
+    for run in runs:
+        name, accuracy, loss, sent, ratio, *times, compressed = table.cells(run)
+        speed = "" if plain is None else f"{plain / _total(run):.2f}"
+        cells = (name, ratio, speed, accuracy, *times, sent, loss, compressed)
+        first, *others = map(escape, cells)
+        rows.append([first.replace(":", ":<wbr>"), *others])  # a phone is narrow
+    return rows
+
+
+def _total(run: PageDocument) -> float:
+    return float(run["step_ms"]["total"])
 
 
 def _legend(runs: Sequence[PageDocument]) -> str:

@@ -29,6 +29,9 @@ svg{display:block;width:100%;height:auto}svg text{fill:var(--soft);font-size:11p
 font-size:.9rem}
 .legend svg{display:inline-block;width:28px;height:10px;margin-right:.4rem;vertical-align:middle}
 .scroll{overflow-x:auto}
+.gain{display:flex;flex-wrap:wrap;gap:.6rem 2.2rem;margin:.2rem 0 .8rem;padding:0;list-style:none}
+.gain b{display:block;font-size:1.7rem;line-height:1.2;font-variant-numeric:tabular-nums}
+h2 code{font-size:1em}
 table{border-collapse:collapse;width:100%;font-size:.9rem;font-variant-numeric:tabular-nums}
 th,td{padding:.4rem .5rem;text-align:right;border-bottom:1px solid var(--rule);white-space:nowrap}
 th:first-child,td:first-child{text-align:left}th{font-weight:600;color:var(--soft);white-space:normal;vertical-align:bottom}
@@ -38,6 +41,8 @@ dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}
 td.left,th.left{text-align:left}
 td.words,th.words{text-align:left;white-space:normal;min-width:13rem}
 code{font:.9em ui-monospace,monospace}
+@media (max-width:30rem){th,td{padding:.4rem .3rem}.gain b{font-size:1.4rem}.gain{gap:.5rem 1.4rem}
+td:first-child{white-space:normal;min-width:5.4rem}}
 @media print{:root{color-scheme:light}body{max-width:none;padding:0;font-size:11pt}
 figure,tr{break-inside:avoid}figure{background:none;border:1px solid var(--rule)}
 h2,h3,article>p,.title{break-after:avoid}p.soft{break-before:avoid}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 _WIDTH, _HEIGHT = 380, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 48, 12, 10, 40
 _ROW, _BAR = 34, 18  # of the bars: distance and height
-_NAMES = 112  # room for the operators' names
+_NAMES = 120  # room for the operators' names
 
 Point = tuple[float, float]
 
@@ -119,5 +119,5 @@ def _ticks(largest: float) -> list[float]:
     return [step * count for count in range(max(1, math.ceil(largest / step - 1e-9)) + 1)]
 
 
-def _short(name: str, most: int = 17) -> str:
+def _short(name: str, most: int = 18) -> str:
     return name if len(name) <= most else name[: most - 1] + "…"

@@ -13,8 +13,9 @@ from fewbits.switch.job import SWITCH
 from fewbits.switch.keys import chosen_key
 from fewbits.switch.protocol import Address
 from fewbits.train import launcher, links, results, summary, verdict
+from fewbits.train.board import Board
 from fewbits.train.extras import check_installed
-from fewbits.train.progress import RunProgress, tell
+from fewbits.train.progress import tell
 from fewbits.train.references import is_reference
 from fewbits.train.settings import TrainSettings
 
@@ -30,12 +31,14 @@ def run(settings: TrainSettings) -> tuple[ComparisonDocument | None, PeerError |
     ended: list[dict[str, Any]] = []
     with links.opened(settings.link, settings.workers) as meeting:
         _announce(meeting.link)
-        for spec in settings.operators:
-            try:
-                ended.append(_launch(settings, spec, meeting))
-            except PeerError as error:
-                document = together(settings, ended, meeting.link)
-                return document, PeerError(f"{spec}: {error}")
+        board = Board(settings.operators, ended)
+        try:
+            _launch(settings, meeting, board)
+        except PeerError as error:
+            document = together(settings, ended, meeting.link)
+            return document, PeerError(f"{board.running}: {error}")
+        finally:
+            board.close()
     document = together(settings, ended, meeting.link)
     if document is None or meeting.link is None or meeting.link["kind"] != links.EMULATED_LINK:
         return document, None
@@ -78,29 +81,33 @@ def _announce(link: dict[str, Any] | None) -> None:
 
 
 def _on_loopback(settings: TrainSettings) -> list[dict[str, Any]]:
-    """One epoch of every operator where nothing is shaped, all in one launch; `auto` needs more."""
+    """One epoch of every operator where nothing is shaped; `auto` needs more."""
     specs = [spec for spec in settings.operators if spec != AUTO]
-    if not specs:
-        return []
-    short = replace(settings, epochs=1, checkpoint=None, resume=False)
-    return [event["run"] for event in _started(short, specs, links.Meeting(), "loopback")]
+    ended: list[dict[str, Any]] = []
+    if specs:
+        board = Board(specs, ended, where="on the loopback")
+        short = replace(settings, epochs=1, checkpoint=None, resume=False)
+        try:
+            _started(short, specs, links.Meeting(), board)
+        finally:
+            board.close()
+    return [event["run"] for event in ended]
 
 
-def _launch(settings: TrainSettings, spec: str, meeting: links.Meeting) -> dict[str, Any]:
-    with _aggregators(settings, spec) as own:
-        return _started(own, [spec], meeting, spec)[0]
+def _launch(settings: TrainSettings, meeting: links.Meeting, board: Board) -> None:
+    """All runs by the same processes, or each by its own if an aggregator serves it."""
+    specs = list(settings.operators)
+    for group in [[spec] for spec in specs] if settings.collective == SWITCH else [specs]:
+        with _aggregators(settings, group[0]) as own:
+            _started(own, group, meeting, board)
 
 
 def _started(
-    settings: TrainSettings, specs: list[str], meeting: links.Meeting, name: str
-) -> list[dict[str, Any]]:
-    progress = RunProgress(name)
+    settings: TrainSettings, specs: list[str], meeting: links.Meeting, board: Board
+) -> None:
     line = replace(settings, link=None).arguments(*specs)  # the link is the launcher's affair
     command = [sys.executable, "-m", "fewbits.train", "--events", *line]
-    try:
-        return launcher.launch(command, settings.workers, progress.show, meeting)
-    finally:
-        progress.close()
+    launcher.launch(command, settings.workers, board.show, meeting)
 
 
 @contextmanager

@@ -93,7 +93,7 @@ def _digits_rows() -> DataArray:
         path = Path(found.origin).parent / "datasets" / "data" / "digits.csv.gz"
         if path.is_file():
             return np.loadtxt(path, delimiter=",", dtype=np.int64)
-    digits = require("sklearn.datasets", package="scikit-learn").load_digits()
+    digits = require("sklearn.datasets", "demo", package="scikit-learn").load_digits()
     return np.column_stack([digits.data, digits.target]).astype(np.int64)
 
 

@@ -85,7 +85,7 @@ def read_jpeg_npz(folder: Path) -> tuple[_Bytes, _Bytes, Any]:
 
 
 def _decoded(jpeg: bytes, path: Path) -> _Bytes:
-    image = require("PIL.Image", package="pillow")
+    image = require("PIL.Image", "demo", package="pillow")
     try:
         return np.asarray(image.open(io.BytesIO(jpeg)).convert("RGB"))
     except OSError as error:

@@ -32,6 +32,8 @@ def launch(
 ) -> list[Event]:
     """Run `command` as every rank and return rank 0's `result` events, at least one.
 
+    `on_event` gets these too, as soon as they are there.
+
     Raises `SpecError` if a rank refuses its input, and `PeerError` with the failing rank's last
     line if it fails otherwise. No process outlives the call.
     """
@@ -107,8 +109,7 @@ def _follow(ranks: Sequence[Rank], on_event: Callable[[Event], None]) -> list[Ev
             continue
         if event["event"] == "result":
             results.append(event)
-        else:
-            on_event(event)
+        on_event(event)
     if not results:
         raise PeerError("rank 0 ended without a result")
     return results

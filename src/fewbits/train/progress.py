@@ -1,9 +1,14 @@
-"""Shows the progress of a run on stderr: one changing line on a terminal, else one per epoch."""
+"""Shows the progress of a run on stderr: one changing line on a terminal.
+
+Elsewhere it is a line for each epoch, and in long epochs one every half a minute.
+"""
 
 import sys
 import time
 from collections.abc import Sequence
 from typing import Any
+
+_BEAT = 30.0  # seconds between two lines where there is no terminal
 
 
 class RunProgress:
@@ -12,25 +17,26 @@ class RunProgress:
     def __init__(self, operator: str) -> None:
         self.operator = operator
         self._live = bool(sys.stderr and sys.stderr.isatty())
-        self._began = time.monotonic()
+        self._began = self._said = time.monotonic()
         self._say("starting")
 
     def show(self, event: dict[str, Any]) -> None:
         if event["event"] == "epoch":
             right = f"accuracy {100 * event['accuracy']:.1f} %"
             self._say(f"epoch {event['epoch']}/{event['epochs']}, {right}")
-        elif self._live:
+        elif self._live or time.monotonic() - self._said >= _BEAT:
             done = f"step {event['step']}/{event['steps']}, loss {event['loss']:.4f}"
             self._say(f"epoch {event['epoch']}/{event['epochs']}, {done}")
 
     def close(self) -> None:
         """End the line, so that the next output starts on a new one."""
         if self._live:
-            _write("\n")
+            write("\n")
 
     def _say(self, text: str) -> None:
-        line = f"{self.operator}: {text}, {time.monotonic() - self._began:.0f} s"
-        _write(f"\r\x1b[K{line}" if self._live else line + "\n")
+        self._said = time.monotonic()
+        line = f"{self.operator}: {text}, {self._said - self._began:.0f} s"
+        write(f"\r\x1b[K{line}" if self._live else line + "\n")
 
 
 class RunsProgress:
@@ -54,10 +60,11 @@ class RunsProgress:
 
 def tell(text: str) -> None:
     """Write a line of its own."""
-    _write(f"fewbits: {text}\n")
+    write(f"fewbits: {text}\n")
 
 
-def _write(text: str) -> None:
+def write(text: str) -> None:
+    """Write to stderr at once, if there is one."""
     if sys.stderr:
         sys.stderr.write(text)
         sys.stderr.flush()

@@ -14,13 +14,22 @@ _Run = dict[str, Any]
 def lines(document: dict[str, Any]) -> list[str]:
     """The summary; empty without a link, or if plain DDP or fewbits has no run."""
     runs = document["runs"]
-    plain = _named(runs, PLAIN_DDP)
-    best = min((run for run in runs if _is_ours(run)), key=_milliseconds, default=None)
-    if "link" not in document or plain is None or best is None or best["loss"] is None:
+    found = compared(runs)
+    if "link" not in document or found is None:
         return []
+    best, plain = found
     said = [_gain(best, plain, document), _accuracy(best, plain, document["test_samples"])]
     said += [_auto(run) for run in runs if run.get("auto")]
     return said + _where_not(best["operator"], document.get("loopback") or [])
+
+
+def compared(runs: list[_Run]) -> tuple[_Run, _Run] | None:
+    """The fastest of our runs and the plain one; None if one is missing or the first diverged."""
+    plain = _named(runs, PLAIN_DDP)
+    best = min((run for run in runs if _is_ours(run)), key=_milliseconds, default=None)
+    if plain is None or best is None or best["loss"] is None or plain["loss"] is None:
+        return None
+    return best, plain
 
 
 def _gain(best: _Run, plain: _Run, document: dict[str, Any]) -> str:

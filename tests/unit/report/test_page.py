@@ -56,7 +56,7 @@ class Balanced(HTMLParser):
         self.open: list[str] = []
 
     def handle_starttag(self, tag, attrs) -> None:
-        if tag != "meta":
+        if tag not in ("meta", "wbr"):
             self.open.append(tag)
 
     def handle_startendtag(self, tag, attrs) -> None:
@@ -79,6 +79,25 @@ def test_the_page_holds_the_numbers_of_the_file(tmp_path: Path) -> None:
     parser = Balanced()
     parser.feed(page)
     assert parser.open == []
+
+
+def test_the_gain_comes_first_and_the_ratio_is_the_first_column() -> None:
+    slow = {"total": 49.2, "compute": 8.1, "codec": 0.0, "wire": 41.1}
+    given = document(
+        result("none", step_ms=slow, accuracy=0.9701, ratio=1.0), result("natural:coder=rans")
+    )
+    given |= {"test_samples": 360, "summary": ["It gains."], "loopback": [result("none")]}
+    page = report.render(given)
+    first, second = page.index('<ul class="gain">'), page.index("<table>")
+    assert first < page.index("It gains.") < second
+    tiles = re.findall(r"<li><b>([^<]+)</b> ([^<]+)</li>", page)[:3]
+    assert tiles[0] == ("4.0×", "as fast a step as plain DDP")
+    assert tiles[1] == ("3.5×", "fewer bytes")
+    assert re.fullmatch(r"\+0\.3 ± \d\.\d", tiles[2][0])
+    titles = re.findall(r"<th[^>]*>([^<]+)</th>", page[second:])
+    assert titles[:3] == ["operator", "× fewer bytes", "× speed"]
+    assert page.count("<table>") == 2  # the loopback's is the second
+    assert 'class="gain"' not in report.render(document(result("natural")))
 
 
 def test_the_page_needs_nothing_from_elsewhere() -> None:
