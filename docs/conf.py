@@ -1,5 +1,6 @@
-"""Sphinx configuration; the operators' pages are written from the registry before reading."""
+"""Sphinx configuration; pages of operators and of the API are written before reading."""
 
+import sys
 from inspect import getdoc, getmodule
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from fewbits.core.parameters import fields
 from fewbits.reference.formats import BY_NAME, FORMATS
 from fewbits.registry import catalogue, example_specs
 from fewbits_lab.studies.reliability.text import marked
+
+sys.path.insert(0, str(Path(__file__).parent))
+import api_pages
 
 project = "fewbits"
 author = "The fewbits contributors"
@@ -28,7 +32,7 @@ html_theme = "furo"
 html_title = f"fewbits {release}"
 html_static_path = ["_static"]
 
-OPERATORS = Path(__file__).parent / "operators"
+OPERATORS, API = (Path(__file__).parent / name for name in ("operators", "api"))
 DIMENSION = 1_000_000
 SEED = 7
 
@@ -125,16 +129,26 @@ def page(cls: type[Component]) -> str:
 
 
 def write_operator_pages(_: Sphinx) -> None:
-    """Write docs/operators/*.md; a file whose text has not changed is left alone."""
-    texts = {f"{name}.md": page(cls) for name, cls in everything().items()}
-    texts["index.md"] = index()
-    OPERATORS.mkdir(exist_ok=True)
-    for old in OPERATORS.glob("*.md"):
+    """Write docs/operators/*.md."""
+    write_pages(OPERATORS, index(), {name: page(cls) for name, cls in everything().items()})
+
+
+def write_api_pages(_: Sphinx) -> None:
+    """Write docs/api/*.md."""
+    pages = {name: api_pages.page(name) for name in api_pages.MODULES}
+    write_pages(API, api_pages.index(), pages)
+
+
+def write_pages(folder: Path, first: str, pages: dict[str, str]) -> None:
+    """Write a folder of pages and its index; what is not among them goes."""
+    texts = {"index.md": first} | {f"{name}.md": text for name, text in pages.items()}
+    folder.mkdir(exist_ok=True)
+    for old in folder.glob("*.md"):
         if old.name not in texts:
             old.unlink()
     for name, text in texts.items():
-        path = OPERATORS / name
-        if not path.exists() or path.read_text() != text:
+        path = folder / name
+        if not path.exists() or path.read_text() != text:  # one that has not changed is left alone
             path.write_text(text)
 
 
@@ -144,7 +158,15 @@ def mark_old_figures(_: Sphinx, name: str, source: list[str]) -> None:
         source[0] = marked(source[0])
 
 
+def make_hostable(app: Sphinx, failed: Exception | None) -> None:
+    """Tell hosts that run Jekyll to serve the folder as it is, with its _static."""
+    if failed is None and app.builder.format == "html":
+        (Path(app.outdir) / ".nojekyll").touch()
+
+
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     app.connect("source-read", mark_old_figures)
     app.connect("builder-inited", write_operator_pages)
+    app.connect("builder-inited", write_api_pages)
+    app.connect("build-finished", make_hostable)

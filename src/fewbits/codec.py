@@ -147,6 +147,14 @@ def decompress(
     error); a frame of another shape or dtype is a `DecodeError`, an `out` that is not contiguous
     and writable a `SpecError`. A CUDA tensor is written on its device. Otherwise a NumPy array is
     made, or a tensor with `to="torch"`; a bfloat16 array needs ml_dtypes.
+
+    >>> import numpy as np, fewbits
+    >>> frame = fewbits.compress(np.float32([[1.0, -2.0], [0.0, 4.0]]), "natural")
+    >>> fewbits.decompress(frame, max_elements=4).tolist()
+    [[1.0, -2.0], [0.0, 4.0]]
+    >>> fewbits.decompress(frame[:-1])
+    Traceback (most recent call last):
+    fewbits.errors.DecodeError: the header declares 26 bytes, 25 given
     """
     check_target(to)
     workers = None if threads is None else thread_count(threads)
@@ -171,6 +179,11 @@ def inspect(frame: Any, *, max_elements: int = 2**62) -> FrameInfo:
     """The description of a frame.
 
     Structure, checksum and section lengths are checked; no value is decoded.
+
+    >>> import numpy as np, fewbits
+    >>> info = fewbits.inspect(fewbits.compress(np.ones((3, 5), np.float32), "natural"))
+    >>> info.operator, info.shape, info.sections
+    ('natural', (3, 5), {'exponents': 15, 'signs': 2})
     """
     return open_frame(frame, max_elements=max_elements, threads=1).info()
 

@@ -69,6 +69,12 @@ def operator(spec: str | Operator) -> Operator:
     those of an alias. Two operators in a row are the one that equals them, if there is one:
     `standard-dithering:levels=8|natural` is `natural-dithering:levels=4`. An operator is returned
     unchanged.
+
+    >>> import fewbits
+    >>> fewbits.operator("natural:coder=packed").spec
+    'natural'
+    >>> fewbits.operator("natural").guarantee(1000).omega
+    0.125
     """
     if isinstance(spec, Operator):
         return spec

@@ -38,6 +38,11 @@ class Rng:
 
     A key must look random, as those of `from_seed`, `fresh` and `fork` do: hand-made keys that
     differ in a few bits give correlated streams.
+
+    >>> import fewbits
+    >>> stream = fewbits.Rng.from_seed(7).fork(3)
+    >>> stream == fewbits.Rng.from_seed(7).fork(3), stream == fewbits.Rng.from_seed(7)
+    (True, False)
     """
 
     key: bytes

@@ -99,7 +99,8 @@ def test_two_commands_write_frames_and_tables_and_nothing_else(
     _, written = added
     frames = {name for name in written if name.startswith("tests/golden/good/upper16/")}
     assert len(frames) == 8  # for four dtypes the frame and what it holds
-    assert written - frames == {"tests/golden/SHA256SUMS", "README.md", "docs/format.md"}
+    tables = {"README.md", "docs/format.md", "docs/speed.md"}
+    assert written - frames == {"tests/golden/SHA256SUMS", *tables}
 
 
 def test_the_operator_passes_the_whole_conformance_suite(added: tuple[Copy, set[str]]) -> None:
@@ -117,8 +118,9 @@ def test_its_imports_keep_the_contracts(added: tuple[Copy, set[str]]) -> None:
 def test_all_that_reads_the_registry_takes_it(added: tuple[Copy, set[str]]) -> None:
     copy, _ = added
     assert copy.run("-m", "fewbits_lab.rendered", "--check") == ""
-    readme = (copy.root / "README.md").read_text()
-    assert re.search(r"\| `upper16` \| the upper 16 bits .* \| – \| – \| – \|", readme)
+    assert "| `upper16` | α = 2⁻¹⁴ | – |" in (copy.root / "README.md").read_text()
+    speeds = (copy.root / "docs/speed.md").read_text()
+    assert re.search(r"\| `upper16` \| the upper 16 bits .* \| – \| – \| – \|", speeds)
     assert "| 32790 | `upper16` | upper | none |" in (copy.root / "docs/format.md").read_text()
     last = copy.suite("tests/meta", "tests/unit/test_registry.py")
     assert re.fullmatch(r"[1-9]\d+ passed(, \d+ skipped)? in .*", last), last

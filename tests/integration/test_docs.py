@@ -4,6 +4,8 @@ import doctest
 import importlib
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -39,18 +41,15 @@ def test_every_python_block_of_a_page_runs(page: str) -> None:
         exec(compile(block, page, "exec"), namespace)
 
 
-def test_the_readme_shows_what_its_block_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    readme = (ROOT / "README.md").read_text()
-    (code,) = blocks(readme, "python")
-    (shown,) = blocks(readme, "text")
-    exec(compile(code, "README.md", "exec"), {})
-    assert capsys.readouterr().out == shown
-
-
-def test_the_readme_block_is_the_example() -> None:
-    (code,) = blocks((ROOT / "README.md").read_text(), "python")
-    example = (ROOT / "examples" / "vector_to_bytes.py").read_text()
-    assert example.endswith(code)
+def test_the_quickstart_shows_what_its_first_block_prints(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page = (ROOT / "docs" / "quickstart.md").read_text()
+    code, shown = blocks(page, "python")[0], page.split("```text\n")
+    exec(compile(code, "quickstart.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert any(own.startswith(f"{printed}```") for own in shown)
+    assert (ROOT / "examples" / "vector_to_bytes.py").read_text().endswith(code)
 
 
 def test_the_frame_in_the_format_document_is_what_the_library_writes() -> None:
@@ -120,8 +119,42 @@ def test_the_bits_on_the_page_on_theory_are_the_computed_ones() -> None:
             assert f"{information.average_bits(float(alpha), d):.{digits}f}" == text
 
 
-@pytest.mark.parametrize("module", ["fewbits", "fewbits.codec", "fewbits.methods"])
+EXAMPLES = ("", "codec", "feedback.method", "many", "methods", "registry", "rng")
+
+
+@pytest.mark.parametrize("module", [f"fewbits.{name}".rstrip(".") for name in EXAMPLES])
 def test_the_examples_in_docstrings_are_true(module: str) -> None:
     result = doctest.testmod(importlib.import_module(module))
     assert result.attempted > 0
     assert result.failed == 0
+
+
+def test_the_example_of_an_adapter_is_true() -> None:
+    """In a process of its own: it makes a process group."""
+    pytest.importorskip("torch")
+    words = "import doctest, sys, fewbits.ddp as own; sys.exit(doctest.testmod(own).failed)"
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_every_public_name_is_in_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    api_pages = importlib.import_module("api_pages")
+    for name in api_pages.MODULES:
+        if name != "fewbits":
+            pytest.importorskip({"fewbits.flower": "flwr"}.get(name, "torch"))
+        page, module = api_pages.page(name), importlib.import_module(name)
+        headings = re.findall(r"^## (\w+)$", page, re.MULTILINE)
+        assert sorted(headings) == sorted(module.__all__)
+        assert page.count(">>> ") == page.count("\n>>> "), "an example is indented"
+
+
+def test_every_page_is_reached_from_the_first_and_titles_differ() -> None:
+    pages = {path.stem: path.read_text() for path in (ROOT / "docs").glob("*.md")}
+    linked = set(re.findall(r"^([\w-]+)$", pages["index"], re.MULTILINE))
+    assert pages.keys() - {"index"} == linked
+    for name in linked:
+        assert f"({name}.md)" in pages["index"], f"{name} is in the sidebar only"
+    titles = [re.search(r"^# (.+)$", text, re.MULTILINE) for text in pages.values()]
+    named = [found[1] for found in titles if found]
+    assert len(set(named)) == len(named)

@@ -12,7 +12,8 @@ import scipy.stats
 from fewbits import registry
 from fewbits.core.stage import Stage
 from fewbits_lab.prose import paragraph
-from fewbits_lab.rendered import operators, readme
+from fewbits_lab.rendered import links as rendered_links
+from fewbits_lab.rendered import operators, readme, speed
 from fewbits_lab.rendered.__main__ import drawn, settled
 from fewbits_lab.rendered.blocks import MARKED, refused, renewed, stale
 from fewbits_lab.rendered.pages import PAGES
@@ -21,6 +22,7 @@ from fewbits_lab.studies.accuracy import text as accuracy
 from fewbits_lab.studies.accuracy.show import accuracy_claims, paired_points
 from fewbits_lab.studies.bench import text as bench
 from fewbits_lab.studies.bits_error import text as bits_error
+from fewbits_lab.studies.links import chart
 from fewbits_lab.studies.links import show as links_show
 from fewbits_lab.studies.links import text as links_text
 
@@ -168,6 +170,7 @@ def test_every_operator_has_its_row_in_the_readme_and_no_other() -> None:
         assert registry.operator(spec)
         assert spec.startswith(cls.name)
         assert f"| `{cls.name}` | " in operators.operators_table()
+        assert f"| `{cls.name}` | " in readme.operators_table()
         assert f"| {cls.code} | `{cls.name}` | " in operators.codes_table(
             stages=issubclass(cls, Stage)
         )
@@ -243,10 +246,10 @@ def test_noise_is_no_proof_of_equal_accuracy(
 def test_what_is_faster_than_our_best_on_a_slow_link_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    slow = readme.slow_link()
+    slow = rendered_links.slow_link()
     assert (slow["rate_bits_per_second"], slow["ranks"]) == (1e8, 2)
     best = min(links_show.median(slow, name) for name in links_show.LINK_OURS)
-    (said,) = readme.biased_are_faster()
+    said = " ".join(rendered_links.biased_are_faster().split())
     for name in (*links_text.LINK_POWERSGD, "tiny"):
         own = links_show.row(slow, name)
         assert own["step_seconds"]["median"] < best
@@ -255,15 +258,15 @@ def test_what_is_faster_than_our_best_on_a_slow_link_is_said(
         {**own, "step_seconds": {"median": 2 * best}} if own["contender"] == "tiny" else own
         for own in slow["contenders"]
     ]
-    monkeypatch.setattr(readme, "slow_link", lambda: {**slow, "contenders": slower})
-    (said,) = readme.biased_are_faster()
+    monkeypatch.setattr(rendered_links, "slow_link", lambda: {**slow, "contenders": slower})
+    said = " ".join(rendered_links.biased_are_faster().split())
     assert "`tiny`" not in said
     monkeypatch.setattr(links_text, "LINK_POWERSGD", ())
-    assert readme.biased_are_faster() == []
+    assert "no biased method is faster" in rendered_links.biased_are_faster()
 
 
 def test_the_step_of_the_headline_has_its_interval() -> None:
-    slow = readme.slow_link()
+    slow = rendered_links.slow_link()
     ratio = links_show.row(slow, links_text.fastest(slow, links_show.LINK_OURS))["times_plain"]
     value, low, high = (f"{ratio[key]:.1f}" for key in ("value", "low", "high"))
     shown = f"**{value} times as fast a step** ({low} to {high}, 95 %)"
@@ -287,7 +290,7 @@ def test_out_is_advised_where_it_was_measured_to_be_faster(
     fresh = {"compress(new) natural": 0.88, "decompress(new) natural": 0.47}
     made = {**fresh, **{f"{call}(out) natural": times for call, times in given.items()}}
     monkeypatch.setattr(bench, "times_memcpy", made.__getitem__)
-    assert advice in readme.advice_on_out()
+    assert advice in speed.advice_on_out()
 
 
 def test_a_figure_is_drawn_anew_only_if_it_changes(
@@ -301,3 +304,25 @@ def test_a_figure_is_drawn_anew_only_if_it_changes(
             (tmp_path / "own.svg").write_text(before)
         assert len(drawn("own.svg", lambda: "<svg/>", write, tmp_path)) == wrong
         assert capsys.readouterr().out == said
+
+
+def test_the_readme_is_short_and_gives_the_planners_answer() -> None:
+    text = TEXTS["README.md"]
+    assert len(text.split()) <= 1100
+    (advised,) = re.findall(r"^\*\*`([^`]+)`\*\*: unbiased", text, re.MULTILINE)
+    assert readme.forecast("1Gbit").startswith(f"verdict: {advised}: ")
+    assert readme.forecast(readme.FAST).startswith("verdict: do not compress")
+    assert f"| to switch it on and not think | `{advised}`" in TEXTS["docs/choosing.md"]
+
+
+def test_the_chart_passes_through_what_was_measured_and_marks_the_crossing() -> None:
+    links = chart.shaped()
+    rates = [own["rate_bits_per_second"] / 1e9 for own in links]
+    for name in chart.CHARTED:
+        seconds = [links_show.median(own, name) for own in links]
+        assert chart.between(links, name, rates) == pytest.approx(seconds)
+    crossed = links_show.crossing(links, chart.CHART_RANKS, "none", "natural")
+    if crossed is not None:
+        both = [chart.between(links, name, [crossed]) for name in ("none", "natural")]
+        assert both[0] == pytest.approx(both[1])
+        assert f"{crossed:.1f} Gbit/s" in chart.chart_alt()

@@ -1,11 +1,16 @@
 """Compressed gradients for DistributedDataParallel, in one line.
 
-```python
-import fewbits.ddp
+One rank, to show the calls; with more of them `report()` counts bytes, too.
 
-model = DistributedDataParallel(net)
-compression = fewbits.ddp.attach(model, "natural")
-```
+>>> import torch, torch.distributed as dist, fewbits.ddp
+>>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+>>> model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(256, 256))
+>>> compression = fewbits.ddp.attach(model, "natural:coder=rans")
+>>> model(torch.ones(4, 256)).sum().backward()
+>>> compression.report().steps
+1
+>>> compression.close()
+>>> dist.destroy_process_group()
 """
 
 from fewbits.errors import MissingExtraError

@@ -128,7 +128,12 @@ FEEDBACKS: dict[str, type[Feedback]] = {cls.name: cls for cls in (EF14, EF21, Di
 
 
 def feedback(spec: str | Feedback) -> Feedback:
-    """The method that a spec names, such as `ef21` or `ef14:momentum=0.9`."""
+    """The method that a spec names, such as `ef21` or `ef14:momentum=0.9`.
+
+    >>> from fewbits.feedback import feedback
+    >>> feedback("ef14:momentum=0.9").has_momentum
+    True
+    """
     return spelled(spec, Feedback, FEEDBACKS, "feedback")  # type: ignore[type-abstract]
 
 

@@ -1,9 +1,9 @@
 """docs/choosing.md, from `bits_error.py`, `equal_bits.py` and others."""
 
-from fewbits_lab.prose import span, table
+from fewbits_lab.prose import paragraph, span, table
 from fewbits_lab.results import results
 from fewbits_lab.studies.bench import text as bench_text
-from fewbits_lab.studies.bits_error.text import bits, gap_to_bound
+from fewbits_lab.studies.bits_error.text import bits, error, gap_to_bound
 from fewbits_lab.studies.equal_bits.text import nu
 from fewbits_lab.studies.feedback import show as feedback_show
 
@@ -29,3 +29,18 @@ def short_answer() -> str:
         ["to be sure that nothing is lost", "`identity`, or do not compress: if your link moves 2 bytes a value in less time than a backward pass takes, `bfloat16` is enough"],
     ]  # fmt: skip
     return table("you want|take", rows)
+
+
+def figure() -> str:
+    """Bits against error, described for those who do not see the picture."""
+
+    def point(spec: str) -> str:
+        return f"{bits(spec):.2f} bits with error {error(spec):.2g}"
+
+    return paragraph(
+        "![Bits per coordinate against relative squared error, measured on a Gaussian vector of a million float32",
+        "values. Curves of sparse dithering run along the lower bound, 4 to the power of minus b; with least squares it",
+        f"is at most {gap_to_bound():.2f} bits above it. Natural takes {point('natural')}, or",
+        f"{bits('natural:coder=rans'):.2f} bits entropy coded; natural dithering {point('natural-dithering')};",
+        f"spherical {point('spherical')}; sign {point('sign')}](_static/bits-error.svg)",
+    )  # fmt: skip

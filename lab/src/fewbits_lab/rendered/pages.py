@@ -10,7 +10,9 @@ from fewbits_lab.rendered import (
     operators,
     readme,
     reproduce,
+    speed,
 )
+from fewbits_lab.rendered import links as slow_links
 from fewbits_lab.rendered.blocks import Block
 from fewbits_lab.studies.accuracy import text as accuracy
 from fewbits_lab.studies.bench import text as bench
@@ -18,6 +20,7 @@ from fewbits_lab.studies.bench_dtypes import text as bench_dtypes
 from fewbits_lab.studies.bias import text as bias
 from fewbits_lab.studies.bits_error import text as bits_error
 from fewbits_lab.studies.coding import text as coders
+from fewbits_lab.studies.demo import text as demo
 from fewbits_lab.studies.device import text as device
 from fewbits_lab.studies.dithering_bits import text as dithering_bits
 from fewbits_lab.studies.equal_bits import text as equal_bits
@@ -25,6 +28,7 @@ from fewbits_lab.studies.federated_mnist import text as federated_mnist
 from fewbits_lab.studies.federated_scale import text as federated_scale
 from fewbits_lab.studies.feedback import text as feedback
 from fewbits_lab.studies.flower import text as flower
+from fewbits_lab.studies.links import chart
 from fewbits_lab.studies.links import text as links
 from fewbits_lab.studies.local_sgd import text as local_sgd
 from fewbits_lab.studies.methods import text as by_method
@@ -42,25 +46,38 @@ from fewbits_lab.studies.transport import text as transport
 
 FIGURES: dict[str, Block] = {
     "docs/_static/bits-error.svg": bits_error.figure,
-    "docs/_static/dithering-bits.svg": dithering_bits.dithering_figure,
-    "docs/_static/time-saved.svg": time_saved.saved_figure,
+from fewbits_lab.rendered import (
+    choosing,
+    coding,
+    localsgd,
+    methods,
+    operators,
+    readme,
+    reproduce,
+    speed,
+)
+from fewbits_lab.rendered import links as slow_links
 }
 PAGES: dict[str, dict[str, Block]] = {
     "README.md": {
         "figure": readme.figure,
         "headline": readme.headline,
-        "accuracy": accuracy.claim,
-        "accuracy-table": accuracy.accuracy_table,
-        "tiny": feedback.tiny,
+        "demo": readme.demo,
         "federated": readme.federated,
-        "operators": operators.operators_table,
-        "operators-note": readme.operators_note,
-        "speed": readme.speed,
+        "plan": readme.plans,
+        "operators": readme.operators_table,
         "when-not": readme.when_not_to,
+        "not-promised": readme.not_promised,
+    },
+    "docs/accuracy.md": {
+        "claim": accuracy.claim,
+        "table": accuracy.accuracy_table,
+        "tiny": feedback.tiny,
     },
     "docs/architecture.md": {"checksum": bench.checksum},
     "docs/choosing.md": {
         "short-answer": choosing.short_answer,
+        "figure": choosing.figure,
         "costs": bits_error.costs_table,
         "equal-bits": equal_bits.equal_table,
         "bias": equal_bits.bias_verdict,
@@ -121,6 +138,7 @@ PAGES: dict[str, dict[str, Block]] = {
         "scale": federated_scale.scale_table,
         "scale-verdict": federated_scale.scale_verdict,
     },
+    "docs/quickstart.md": {"demo": demo.screen},
     "docs/reliability.md": {
         "verdict": reliability.figures_verdict,
         "figures": reliability.figures_table,
@@ -132,6 +150,9 @@ PAGES: dict[str, dict[str, Block]] = {
         "theorems": theorems.theorems_table,
     },
     "docs/speed.md": {
+        "speed": speed.speed,
+        "operators": operators.operators_table,
+        "operators-note": speed.operators_note,
         "dtypes-note": bench_dtypes.dtypes_note,
         "dtypes": bench_dtypes.dtypes_table,
         "calls-verdict": bench_dtypes.calls_verdict,
@@ -151,6 +172,7 @@ PAGES: dict[str, dict[str, Block]] = {
     },
     "docs/when-not.md": {
         "then-rather": links.powersgd_verdict,
+        "biased": slow_links.biased_are_faster,
         "steps": links.steps_table,
         "gains": links.gains_table,
         "crossings": links.crossings,

@@ -24,9 +24,11 @@ def preset(data: str) -> Difference:
 
 def differences(of: dict[str, Difference]) -> str:
     """`+0.06 ± 0.45 points on digits and …`, and what that is."""
-    said = " and ".join(f"{own.mean:+.2f} ± {own.half:.2f} on {DATA[d]}" for d, own in of.items())
+    said = " and ".join(
+        f"{own.mean:+.2f} ± {own.half:.2f} points on {DATA[data]}" for data, own in of.items()
+    )
     seeds = span((own.seeds for own in of.values()), 0)
-    return f"{said} (points, 95 %, {seeds} paired seeds)"
+    return f"{said} (95 %, {seeds} paired seeds)"
 
 
 def tiny() -> str:
@@ -34,9 +36,9 @@ def tiny() -> str:
     own = [show.summaries(results("feedback"), data)["top-k"] for data in DATA]
     bits = span((one.bits or 0.0 for one in own), 2)
     return paragraph(
-        f"With error feedback, `fewbits.ddp.attach(model, \"tiny\")` sends {bits} bits for each compressed value. Its accuracy",
-        f"minus that of plain training, each at its best rate, is {differences({data: preset(data) for data in DATA})}.",
-        "[The evidence](docs/feedback.md) also says how it is saved and resumed bit for bit, and where it falls behind.",
+        f"With error feedback, `fewbits.ddp.attach(model, \"tiny\")` sends {bits} bits for each compressed value. The accuracy",
+        f"difference to plain training, each at its best rate, is {differences({data: preset(data) for data in DATA})}.",
+        "[The evidence](feedback.md) also says how it is saved and resumed bit for bit, and where it falls behind.",
         "`attach(model, \"auto\")` tries operators in the first steps and keeps the fastest.",
     )  # fmt: skip
 

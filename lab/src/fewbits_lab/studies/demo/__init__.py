@@ -1,0 +1,1 @@
+"""The demo: `fewbits train` on an emulated link, as `make demo` runs it."""
