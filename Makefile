@@ -16,7 +16,7 @@ all: $(STAMP)  ## set up .venv and build the native core
 $(STAMP): pyproject.toml lab/pyproject.toml build-tools.lock constraints.txt CMakeLists.txt $(NATIVE)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --require-hashes --no-deps -r build-tools.lock
-	$(BIN)/pip install --quiet -c constraints.txt --no-build-isolation -e '.[torch,flower,dev]' -e lab
+	$(BIN)/pip install --quiet -c constraints.txt --no-build-isolation -e '.[demo,flower,dev]' -e lab
 	$(BIN)/pip install --quiet --no-deps triton==3.9.0
 	touch $@
 
@@ -60,8 +60,8 @@ golden: $(STAMP)  ## write the golden frames that are missing; never overwrites
 soak: $(STAMP)  ## hours of patience: fuzzing, sanitizers, statistics, planted faults; SOAK="--fraction 0.1" for less
 	$(BIN)/python tests/soak.py $(SOAK)
 
-wheel: $(STAMP)  ## the wheels of the library and of the laboratory, in dist
-	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation -w dist . ./lab
+wheel: $(STAMP)  ## what a release uploads, in dist: wheels for x86-64 and aarch64, tried, and the source archive
+	$(BIN)/python .ci/wheels
 
 clean:  ## remove everything that make has made
-	rm -rf $(VENV) build dist docs/_build src/fewbits/*.so src/fewbits/*.dylib
+	rm -rf $(VENV) build dist docs/_build docs/api docs/operators src/fewbits/*.so src/fewbits/*.dylib

@@ -15,11 +15,22 @@ import time
 
 from fewbits_lab.studies.reliability import run as ledger
 from mutants import say
-from soaking import bounds, damage, devices, draws, emulated, fuzzing, kernels, ranks, suites
+from soaking import (
+    bounds,
+    damage,
+    devices,
+    draws,
+    emulated,
+    fuzzing,
+    kernels,
+    ranks,
+    suites,
+    versions,
+)
 from soaking.stage import Stage, StageError, begin
 
 # In the order of what they tell for the time that they take.
-MODULES = (damage, kernels, devices, emulated, bounds, fuzzing, ranks, draws, suites)
+MODULES = (damage, kernels, devices, emulated, bounds, fuzzing, ranks, draws, suites, versions)
 STAGES: dict[str, Stage] = {own.name: own for module in MODULES for own in module.STAGES}
 
 

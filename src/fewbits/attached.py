@@ -10,8 +10,19 @@ from torch.optim import Optimizer
 
 from fewbits.errors import SpecError
 from fewbits.feedback import Feedback
-from fewbits.session import MAX_STEP_COUNT, ModelParameter, SavedState, Session
+from fewbits.session import MAX_STEP_COUNT, ModelParameter, SavedState, Session, warn_user
 from fewbits.transport.tensors import AVERAGED, real_shape
+
+TESTED_TORCH = ("2.13",)  # docs/stability.md has them too
+
+
+def warn_of_untested(version: str) -> None:
+    """Warn of a torch with which the tests have not run."""
+    if ".".join(version.split(".")[:2]) not in TESTED_TORCH:
+        warn_user(f"fewbits is tested with torch {', '.join(TESTED_TORCH)}; this is {version}")
+
+
+warn_of_untested(torch.__version__)  # once a process, as a module is imported once
 
 
 def described(name: str, parameter: Tensor) -> ModelParameter:
