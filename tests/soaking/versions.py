@@ -14,7 +14,8 @@ PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 NUMPYS = {"oldest": "numpy==1.26.*", "newest": "numpy"}
 SUITES = (
     "tests/golden/test_golden.py",
-    "tests/conformance",
+    "tests/conformance/test_frames.py",
+    "tests/conformance/test_buffers.py",
     "tests/unit/wire",
     "tests/unit/test_codec.py",
 )
