@@ -46,17 +46,9 @@ from fewbits_lab.studies.transport import text as transport
 
 FIGURES: dict[str, Block] = {
     "docs/_static/bits-error.svg": bits_error.figure,
-from fewbits_lab.rendered import (
-    choosing,
-    coding,
-    localsgd,
-    methods,
-    operators,
-    readme,
-    reproduce,
-    speed,
-)
-from fewbits_lab.rendered import links as slow_links
+    "docs/_static/dithering-bits.svg": dithering_bits.dithering_figure,
+    "docs/_static/step-time.svg": chart.chart,
+    "docs/_static/time-saved.svg": time_saved.saved_figure,
 }
 PAGES: dict[str, dict[str, Block]] = {
     "README.md": {
