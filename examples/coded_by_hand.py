@@ -3,33 +3,15 @@
 It shares no code with the library. Anything but such a section raises `ValueError`.
 """
 
+from lanes_by_hand import decoded, with_phases
 from tables_by_hand import TOTAL, Bytes, first_frequencies, frequencies, need
 
-BLOCK, LOWEST = 65536, 1 << 15
+BLOCK = 65536
 RAW, CONSTANT, FOUR_LANES, FIRST_MASKED = 0, 1, 2, 7  # wire version 1
 REVISED, GAPS, MASKED = 8, 9, 10  # wire version 2
+PHASED = 64  # wire version 3: in the head, a table for each phase of a dither
 ESCAPE = 255
 kinds: set[int] = set()  # of the blocks that have been read
-
-
-def decoded(block: Bytes, table: list[int], lanes: int, count: int) -> list[int]:
-    """States and words to symbols."""
-    slots = [symbol for symbol, frequency in enumerate(table) for _ in range(frequency)]
-    starts = [sum(table[:symbol]) for symbol in range(len(table))]
-    states = [block.number(4) for _ in range(lanes)]
-    need(all(LOWEST <= state < 1 << 31 for state in states), "a state is out of range")
-    symbols = []
-    for i in range(count):
-        state = states[i % lanes]
-        slot = state % TOTAL
-        symbol = slots[slot]
-        state = table[symbol] * (state // TOTAL) + slot - starts[symbol]
-        if state < LOWEST:
-            state = state << 16 | block.number(2)
-        states[i % lanes] = state
-        symbols.append(symbol)
-    need(all(state == LOWEST for state in states), "the states do not end where they began")
-    return symbols
 
 
 def entropy_coded(block: Bytes, kind: int, bound: int, count: int) -> list[int]:
@@ -129,11 +111,18 @@ def with_gaps(block: Bytes, bound: int, count: int) -> list[int]:
     return codes
 
 
-def one_block(data: bytes, bound: int, signed: bool, count: int) -> tuple[list[int], list[int]]:
-    """Codes and signs of one block."""
+def one_block(
+    data: bytes, bound: int, signed: bool, count: int, draws: list[int]
+) -> tuple[list[int], list[int]]:
+    """Codes and signs of one block; `draws` are the words of their dither, if they have one."""
     block = Bytes(data)
     kind = data[0] if data else RAW
     kinds.add(kind)
+    if draws and kind == REVISED and len(data) > 1 and data[1] & PHASED:
+        kinds.add(PHASED)
+        pairs = with_phases(block, bound, draws)
+        need(block.at == len(data), "a block is too long")
+        return [code for code, _ in pairs], [sign for _, sign in pairs]
     if kind in (FIRST_MASKED, MASKED):
         codes = masked(block, bound, count)
     elif kind == GAPS:
@@ -146,8 +135,10 @@ def one_block(data: bytes, bound: int, signed: bool, count: int) -> tuple[list[i
     return codes, signs
 
 
-def coded(section: bytes, bound: int, signed: bool, count: int) -> tuple[list[int], list[int]]:
-    """Codes and signs of a section of `count` codes below `bound`."""
+def coded(
+    section: bytes, bound: int, signed: bool, count: int, draws: list[int] | None = None
+) -> tuple[list[int], list[int]]:
+    """Codes and signs of a section of `count` codes below `bound`, perhaps dithered by `draws`."""
     codes: list[int] = []
     signs: list[int] = []
     left = Bytes(section)
@@ -156,7 +147,8 @@ def coded(section: bytes, bound: int, signed: bool, count: int) -> tuple[list[in
         need(left.at + length <= len(section), "a section is cut")
         block = section[left.at : left.at + length]
         left.at += length
-        more, marks = one_block(block, bound, signed, min(BLOCK, count - len(codes)))
+        own = (draws or [])[len(codes) : len(codes) + BLOCK]
+        more, marks = one_block(block, bound, signed, min(BLOCK, count - len(codes)), own)
         codes, signs = codes + more, signs + marks
     need(left.at == len(section), "a section is too long")
     return codes, signs

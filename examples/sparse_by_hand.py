@@ -127,9 +127,9 @@ def sparse_dithering(
         need(len(sections[0]) == scale.size * len(sizes), "a section has the wrong length")
         left = Bytes(sections[0])
         scales = [left.number(scale.size) for _ in sizes]
-        magnitudes, signs = coded(sections[1], bound, True, count)
+        draws = words(sections[2], count) if subtractive else []
+        magnitudes, signs = coded(sections[1], bound, True, count, draws)
         codes = list(map(operator.mul, magnitudes, (1 - 2 * sign for sign in signs)))
-    draws = words(sections[2], count) if subtractive else []
     largest = scale.value(scale.infinity - 1) if scale.size == 8 else math.inf
     result: list[int] = []
     for sent, size in zip(scales, sizes, strict=True):

@@ -29,6 +29,9 @@ struct CodesIn {
     const uint16_t *words; // the codes, if it is; null if none is above 254: they are bytes then
     const uint8_t *signs;
     Ahead ahead = {}; // where the values of the next block are, if there is one
+    // May be null, and is where there are no signs: the stream that the codes were dithered with,
+    // from the first of them on. `bytes` are then there too, with 255 for words above 254.
+    const Stream *dither = nullptr;
 };
 struct CodesOut {
     size_t count;
@@ -41,7 +44,8 @@ struct CodesOut {
     // May be null. Set where all codes are equal; only the first of `bytes` is written then. Not
     // for wide sections.
     bool *equal = nullptr;
-    Ahead ahead = {}; // where the values of this block go
+    Ahead ahead = {};               // where the values of this block go
+    const Stream *dither = nullptr; // as in CodesIn
 };
 
 // Writes a section block by block. `out` has room for the largest size, or `capacity` is less.
@@ -65,8 +69,8 @@ class CodedWriter {
     void finish(uint8_t *end);              // puts the block's length before it
 };
 
-// Whether a section has a block of a kind that only wire version 2 has; takes any bytes.
-bool is_revised(ConstBytes section);
+// The oldest wire version that has all of a section's blocks; takes any bytes.
+uint8_t coded_version(ConstBytes section);
 
 // Reads a section block by block; any bytes give codes below the bound or an error.
 class CodedReader {

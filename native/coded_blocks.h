@@ -26,7 +26,8 @@ constexpr uint32_t kSkip = 13;    // the class of a run of unused symbols
 constexpr size_t kShortestRun = 4;
 constexpr int kMostCoarse = 7;
 constexpr int kMostLanes = 6;           // log2
-constexpr uint8_t kReservedHead = 0xC0; // bits of the byte after kRans
+constexpr uint8_t kReservedHead = 0x80; // bits of the byte after kRans
+constexpr uint8_t kPhased = 0x40;       // there too: a table for each phase of a dither
 constexpr size_t kLargestTable = 2 + (256 * (4 + kLargestClass - 1) + 7) / 8;
 
 [[maybe_unused]] bool in_window(uint32_t code, uint32_t base) {

@@ -117,9 +117,8 @@ class BitReader {
 
 // Each reader below takes its part off the front of `data`.
 
-// States and words to symbols.
-fewbits_status read_symbols(ConstBytes &data, const RansDecodeTable &table, size_t lanes,
-                            Bytes symbols, Ahead ahead = {}) {
+// States and words; `decode` takes the words and the states to symbols.
+template <class Decode> fewbits_status read_lanes(ConstBytes &data, size_t lanes, Decode decode) {
     if (data.size() < 4 * lanes) {
         return FEWBITS_CODED_SHORT;
     }
@@ -130,7 +129,7 @@ fewbits_status read_symbols(ConstBytes &data, const RansDecodeTable &table, size
                      [](uint32_t state) { return state >= kRansLow && state < kRansHigh; })) {
         return FEWBITS_CODED_STATE;
     }
-    const uint8_t *const end = kernels().coder.decode(data, table, {states, lanes}, symbols, ahead);
+    const uint8_t *const end = decode(data, std::span<uint32_t>(states, lanes));
     if (end == nullptr) {
         return FEWBITS_CODED_SHORT;
     }
@@ -139,6 +138,21 @@ fewbits_status read_symbols(ConstBytes &data, const RansDecodeTable &table, size
     }
     data = data.subspan(static_cast<size_t>(end - data.data()));
     return FEWBITS_OK;
+}
+
+fewbits_status read_symbols(ConstBytes &data, const RansDecodeTable &table, size_t lanes,
+                            Bytes symbols, Ahead ahead = {}) {
+    return read_lanes(data, lanes, [&](ConstBytes words, std::span<uint32_t> states) {
+        return kernels().coder.decode(words, table, states, symbols, ahead);
+    });
+}
+
+// The same with a table for each phase.
+[[maybe_unused]] fewbits_status read_phase_symbols(ConstBytes &data, const RansDecodeTable *tables,
+                                                   size_t lanes, ConstBytes phases, Bytes symbols) {
+    return read_lanes(data, lanes, [&](ConstBytes words, std::span<uint32_t> states) {
+        return kernels().phases.decode(words, tables, states, phases, symbols);
+    });
 }
 
 // Numbers of `width` bits, 0 to 16, with zeros to the end of the last byte.

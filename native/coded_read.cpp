@@ -4,7 +4,7 @@
 #include <bit>
 #include <numeric>
 
-#include "coded_parts.h"
+#include "coded_read_phases.h"
 
 namespace fewbits {
 namespace {
@@ -185,7 +185,7 @@ fewbits_status read_alike(const CodedShape &shape, ConstBytes &data, bool revise
         }
         const uint8_t head = data[0];
         data = data.subspan(1);
-        if ((head & kReservedHead) != 0 || (head & 7) > kMostLanes) {
+        if ((head & (kReservedHead | kPhased)) != 0 || (head & 7) > kMostLanes) {
             return FEWBITS_CODED_KIND;
         }
         return read_rans(shape, data, size_t{1} << (head & 7), head >> 3, codes);
@@ -304,6 +304,9 @@ fewbits_status read_gaps(const CodedShape &shape, ConstBytes &data, const CodesO
 
 fewbits_status read_block(const CodedShape &shape, ConstBytes data, const CodesOut &codes) {
     const uint8_t kind = data.empty() ? kRaw : data[0];
+    if (kind == kRans && codes.dither != nullptr && data.size() > 1 && (data[1] & kPhased) != 0) {
+        return read_phased(shape, data, codes);
+    }
     fewbits_status status;
     if (kind == kGaps) {
         data = data.subspan(1);

@@ -73,14 +73,25 @@ struct RansPlan {
         }
         equal = used == 1;
         if (!equal) {
-            const int wanted = 13 - static_cast<int>(std::bit_width(count));
-            const int most = 10 - static_cast<int>(std::bit_width(used - 1));
-            coarse = std::min({std::max(wanted, 0), kMostCoarse, most});
+            coarse = coarseness(count, used);
             normalise(histogram, count);
             write_table();
             const uint32_t largest = *std::max_element(histogram, histogram + 256);
             lanes = lanes_log2(count, count - largest);
         }
+    }
+
+    // A table of several, whose coarseness all share. Two symbols or more occur.
+    RansPlan(const Histogram &histogram, size_t count, int shared) : coarse(shared) {
+        normalise(histogram, count);
+        write_table();
+    }
+
+    // The coarseness that a table would have alone.
+    static int coarseness(size_t count, size_t used) {
+        const int wanted = 13 - static_cast<int>(std::bit_width(count));
+        const int most = 10 - static_cast<int>(std::bit_width(used - 1));
+        return std::min({std::max(wanted, 0), kMostCoarse, most});
     }
 
     size_t lane_count() const { return size_t{1} << lanes; }
@@ -90,7 +101,11 @@ struct RansPlan {
         if (equal) {
             return 24 * 256;
         }
-        uint64_t sum = 256 * (8 * table_size + (size_t{24} << lanes));
+        return 256 * (8 * table_size + (size_t{24} << lanes)) + symbols_cost(histogram);
+    }
+
+    uint64_t symbols_cost(const Histogram &histogram) const {
+        uint64_t sum = 0;
         for (size_t symbol = 0; symbol < 256; ++symbol) {
             if (histogram[symbol] > 0) {
                 sum += histogram[symbol] * symbol_cost(frequencies[symbol]);

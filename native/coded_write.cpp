@@ -5,81 +5,11 @@
 #include <optional>
 
 #include "coded_gaps_form.h"
+#include "coded_phases.h"
+#include "coded_plain.h"
 
 namespace fewbits {
 namespace {
-
-// The smallest base whose window [base, base + 253] holds most of the codes that are not 0, of
-// which there is one at least.
-uint32_t choose_base(std::span<const uint16_t> codes, uint32_t bound) {
-    uint32_t lowest = bound;
-    uint32_t highest = 0;
-    for (const uint32_t code : codes) {
-        lowest = code == 0 ? lowest : std::min(lowest, code);
-        highest = std::max(highest, code);
-    }
-    // Windows that end below the lowest code or begin above the highest hold nothing.
-    const uint32_t first_base = lowest < kWindow ? 1 : lowest - kWindow + 1;
-    const uint32_t last_base = std::min(highest, bound - kWindow);
-    uint16_t counts[65536]; // enough for a count of 65,535: the codes are not all equal
-    std::fill(counts + first_base, counts + last_base + kWindow, uint16_t{0});
-    counts[0] = 0;
-    for (const uint16_t code : codes) {
-        ++counts[code];
-    }
-    uint32_t held = std::accumulate(counts + first_base, counts + first_base + kWindow, 0u);
-    uint32_t most = held;
-    uint32_t best = first_base;
-    for (uint32_t base = first_base + 1; base <= last_base; ++base) {
-        held = held + counts[base + kWindow - 1] - counts[base - 1];
-        if (held > most) {
-            most = held;
-            best = base;
-        }
-    }
-    return best;
-}
-
-// Codes of a wide section may come as bytes if none is above 254: they are the symbols then, and
-// the base is 1, which is what choose_base would find.
-bool in_words(const CodedShape &shape, const CodesIn &codes) {
-    return shape.wide() && codes.words != nullptr;
-}
-
-uint32_t code_at(const CodedShape &shape, const CodesIn &codes, size_t i) {
-    return in_words(shape, codes) ? codes.words[i] : codes.bytes[i];
-}
-
-uint8_t *write_raw(const CodedShape &shape, const CodesIn &codes, uint8_t *to) {
-    if (shape.width() == 8) {
-        std::memcpy(to, codes.bytes, codes.count);
-        return to + codes.count;
-    }
-    BitWriter bits(to);
-    for (size_t i = 0; i < codes.count; ++i) {
-        bits.put(code_at(shape, codes, i), shape.width());
-    }
-    return bits.end();
-}
-
-uint8_t *write_constant(uint32_t code, uint8_t *to) {
-    to[0] = kConstant;
-    to[1] = static_cast<uint8_t>(code);
-    to[2] = static_cast<uint8_t>(code >> 8);
-    return to + 3;
-}
-
-// The codes that have no symbol of their own.
-uint8_t *write_escapes(const CodedShape &shape, const CodesIn &codes, ConstBytes symbols,
-                       uint8_t *to) {
-    BitWriter bits(to);
-    for (size_t i = 0; i < codes.count; ++i) {
-        if (symbols[i] == kEscape) {
-            bits.put(codes.words[i], shape.width());
-        }
-    }
-    return bits.end();
-}
 
 // One form's kind and body, or null where it is not smaller than the raw block. `symbols` are those
 // of the codes.
@@ -115,22 +45,6 @@ uint8_t *write_rans(const CodedShape &shape, const CodesIn &codes, ConstBytes sy
     std::memcpy(to + head_size, states, 4 * lanes);
     uint8_t *const end = room.data() + words_size;
     return escaped > 0 ? write_escapes(shape, codes, symbols, end) : end;
-}
-
-// The symbols of wide codes; returns the base that they are relative to.
-uint32_t write_symbols(const CodedShape &shape, const CodesIn &codes, uint8_t *symbols) {
-    const uint16_t *const words = codes.words;
-    if (std::memcmp(words, words + 1, 2 * (codes.count - 1)) == 0) { // all equal: 0, or the base
-        std::memset(symbols, words[0] != 0, codes.count);
-        return words[0];
-    }
-    const uint32_t base = choose_base({codes.words, codes.count}, shape.bound);
-    for (size_t i = 0; i < codes.count; ++i) {
-        const uint32_t code = codes.words[i];
-        const uint32_t symbol = in_window(code, base) ? code - base + 1 : kEscape;
-        symbols[i] = static_cast<uint8_t>(code == 0 ? 0 : symbol);
-    }
-    return base;
 }
 
 // Which codes of a block are not 0: a bit for each code.
@@ -235,12 +149,21 @@ void find_bytes(const Places &codes, Places &bytes) {
     }
 }
 
+// What costs more than this, signs included, is not written.
+struct Limit {
+    uint64_t cost = UINT64_MAX;
+    uint64_t signs = 0; // what the signs cost
+
+    bool exceeded(uint64_t without_signs) const { return without_signs + signs > cost; }
+};
+
 // A block with many zeros and some codes that are none, in the form that costs least, the first
-// among equals. Forms without the zeros are made apart, because one may turn out larger than a raw
-// block.
+// among equals; null where that is beyond the limit. Forms without the zeros are made apart,
+// because one may turn out larger than a raw block.
 [[gnu::noinline]] uint8_t *write_many_zeros(const CodedShape &shape, const CodesIn &codes,
                                             const Symbols &symbols, const RansPlan &plan,
-                                            const Mask &mask, const Places *few, uint8_t *to) {
+                                            const Mask &mask, const Places *few, Limit limit,
+                                            uint8_t *to) {
     uint8_t dense[kCodedBlock + kSlack];
     uint16_t words[kMostGaps];
     const Symbols rest({dense, mask.nonzero}, symbols);
@@ -264,9 +187,15 @@ void find_bytes(const Places &codes, Places &bytes) {
     }
     if (few != nullptr) {
         gaps.emplace(codes.count, *few);
-        if (gaps->cost() + rest_cost >= least) {
+        const uint64_t cost = gaps->cost() + rest_cost;
+        if (cost < least) {
+            least = cost;
+        } else {
             gaps.reset();
         }
+    }
+    if (limit.exceeded(least)) {
+        return nullptr;
     }
     if (!masked && !gaps) {
         return write_alike(shape, codes, symbols, plan, to);
@@ -294,14 +223,59 @@ void find_bytes(const Places &codes, Places &bytes) {
     return to + size;
 }
 
-// A block without its signs. What few places take on the stack is not touched for other blocks.
+// A block without its signs, in the cheapest form that has no phases; null beyond the limit.
+uint8_t *write_plain(const CodedShape &shape, const CodesIn &codes, const Symbols &symbols,
+                     const RansPlan &plan, const Mask &mask, const Places *few, Limit limit,
+                     uint8_t *to) {
+    if (!plan.equal && (codes.count - mask.nonzero) * kZerosShare >= codes.count) {
+        return write_many_zeros(shape, codes, symbols, plan, mask, few, limit, to);
+    }
+    return limit.exceeded(symbols.cost(shape, plan)) ? nullptr
+                                                     : write_alike(shape, codes, symbols, plan, to);
+}
+
+uint8_t *write_phased(const CodedShape &shape, const CodesIn &codes, const Symbols &symbols,
+                      const RansPlan &plan, const Mask &mask, const Places *few, uint8_t *to);
+
+// Codes from kLarge on.
+size_t large_codes(const CodesIn &codes, const Symbols &symbols) {
+    if (codes.words == nullptr) {
+        return static_cast<size_t>(
+            std::accumulate(symbols.counts + kLarge, symbols.counts + 256, uint64_t{0}));
+    }
+    return static_cast<size_t>(std::count_if(codes.bytes, codes.bytes + codes.count,
+                                             [](uint8_t code) { return code >= kLarge; }));
+}
+
+// A block with its signs. What few places take on the stack is not touched for other blocks.
 uint8_t *write_codes(const CodedShape &shape, const CodesIn &codes, ConstBytes each, uint32_t base,
                      const Mask &mask, const Places *few, uint8_t *to) {
     const Symbols symbols(each, base, few);
     const RansPlan plan(symbols.counts, codes.count);
-    const bool many = !plan.equal && (codes.count - mask.nonzero) * kZerosShare >= codes.count;
-    return many ? write_many_zeros(shape, codes, symbols, plan, mask, few, to)
-                : write_alike(shape, codes, symbols, plan, to);
+    if (codes.dither != nullptr && !plan.equal &&
+        large_codes(codes, symbols) * kLargeShare <= codes.count) {
+        return write_phased(shape, codes, symbols, plan, mask, few, to);
+    }
+    uint8_t *const end = write_plain(shape, codes, symbols, plan, mask, few, {}, to);
+    return shape.is_signed ? write_signs(mask, codes.signs, end) : end;
+}
+
+[[gnu::noinline]] uint8_t *write_phased(const CodedShape &shape, const CodesIn &codes,
+                                        const Symbols &symbols, const RansPlan &plan,
+                                        const Mask &mask, const Places *few, uint8_t *to) {
+    const PhaseForm form(shape, codes);
+    const Limit limit = {form.cost(), 256 * uint64_t{mask.nonzero}};
+    uint8_t *plain = write_plain(shape, codes, symbols, plan, mask, few, limit, to);
+    if (plain == nullptr) {
+        const size_t codes_size = packed_size(codes.count, shape.width());
+        uint8_t *const end = form.write(1 + codes_size + packed_size(mask.nonzero, 1), to);
+        if (end != nullptr) {
+            return end;
+        }
+        to[0] = kRaw;
+        plain = write_raw(shape, codes, to + 1);
+    }
+    return write_signs(mask, codes.signs, plain);
 }
 
 [[gnu::noinline]] uint8_t *write_few(const CodedShape &shape, const CodesIn &codes, ConstBytes each,
@@ -318,9 +292,8 @@ uint8_t *write_block(const CodedShape &shape, const CodesIn &codes, uint8_t *to)
     const ConstBytes each = {words ? scratch : codes.bytes, codes.count};
     const Mask mask(each);
     const bool few = mask.nonzero > 0 && mask.nonzero * kGapShare <= codes.count;
-    uint8_t *const end = few ? write_few(shape, codes, each, base, mask, to)
-                             : write_codes(shape, codes, each, base, mask, nullptr, to);
-    return shape.is_signed ? write_signs(mask, codes.signs, end) : end;
+    return few ? write_few(shape, codes, each, base, mask, to)
+               : write_codes(shape, codes, each, base, mask, nullptr, to);
 }
 
 } // namespace

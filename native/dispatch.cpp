@@ -102,6 +102,7 @@ Kernels filled(const Table &own, const Kernels &lower) {
         .natural_float16 = group(&Table::natural_float16, lower.natural_float16),
         .natural_bfloat16 = group(&Table::natural_bfloat16, lower.natural_bfloat16),
         .coder = group(&Table::coder, lower.coder),
+        .phases = group(&Table::phases, lower.phases),
         .stages = group(&Table::stages, lower.stages),
         .dithering_float32 = group(&Table::dithering_float32, lower.dithering_float32),
         .dithering_float64 = group(&Table::dithering_float64, lower.dithering_float64),

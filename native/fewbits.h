@@ -125,6 +125,14 @@ FEWBITS_API uint64_t fewbits_coded_size(uint64_t count, uint32_t bound, int is_s
 FEWBITS_API int fewbits_coded_encode(const uint16_t *codes, const uint8_t *signs, size_t count,
                                      uint32_t bound, uint8_t *out, size_t capacity,
                                      size_t *written);
+/* The same for signed codes that were rounded with a dither, as sparse dithering writes them: code
+ * i with word `first` + i of the stream. */
+FEWBITS_API int fewbits_dithered_encode(const uint16_t *codes, const uint8_t *signs, size_t count,
+                                        uint32_t bound, const uint32_t key[4], uint64_t first,
+                                        uint8_t *out, size_t capacity, size_t *written);
+FEWBITS_API int fewbits_dithered_decode(const uint8_t *data, size_t size, uint32_t bound,
+                                        const uint32_t key[4], uint64_t first, uint16_t *codes,
+                                        uint8_t *signs, size_t count);
 FEWBITS_API int fewbits_coded_decode(const uint8_t *data, size_t size, uint32_t bound,
                                      uint16_t *codes, uint8_t *signs, size_t count);
 

@@ -18,7 +18,6 @@ constexpr size_t kSections = 9;
 constexpr size_t kFixed = 10;
 constexpr size_t kCrc = 4;
 constexpr size_t kMostSections = 3;
-constexpr uint8_t kRevised = 2; // the oldest version that has all kinds of coded blocks
 constexpr uint8_t kWidthMask = 0x03;
 constexpr uint8_t kNonfinite = 0x04;
 constexpr size_t kStages = 3 * FEWBITS_MAX_STAGES + 18 * FEWBITS_MAX_PARAMETERS; // bytes at most
@@ -97,8 +96,8 @@ class Template {
     uint8_t version(const fewbits_unit &unit) const {
         uint8_t needed = header_[kVersion];
         for (size_t i = 0; i < sections(); ++i) {
-            if ((coded_ >> i & 1) != 0 && is_revised({unit.sections[i], unit.sizes[i]})) {
-                needed = std::max(needed, kRevised);
+            if ((coded_ >> i & 1) != 0) {
+                needed = std::max(needed, coded_version({unit.sections[i], unit.sizes[i]}));
             }
         }
         return needed;

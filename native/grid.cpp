@@ -27,8 +27,15 @@ template <class F> class GridDecoder {
             bool small = row_.bound <= 256;
             const size_t count = std::min(kCodedBlock, total - start);
             const auto *const own = static_cast<const uint8_t *>(row_.unit.values) + start * each;
-            status = reader.read(
-                {count, codes_.bytes, codes_.words, codes_.signs, &small, nullptr, {own, each}});
+            const Stream dither = stream_.from(start);
+            status = reader.read({count,
+                                  codes_.bytes,
+                                  codes_.words,
+                                  codes_.signs,
+                                  &small,
+                                  nullptr,
+                                  {own, each},
+                                  row_.dithers() ? &dither : nullptr});
             if (status == FEWBITS_OK) {
                 each_run(start, total, row_.block,
                          [&](const StepPlace &at) { read_run(at, small); });

@@ -22,6 +22,7 @@ template <class F> struct GridRow {
         const size_t start = number * block;
         return values().subspan(start, std::min(block, unit.count - start));
     }
+    bool dithers() const { return rounding == FEWBITS_STEP_SUBTRACTIVE; }
     size_t blocks() const { return pieces_of(unit.count, block); }
     Out<Scale> scales() const { return output<Scale>(unit.sections[0], blocks()); }
     Wide<F> scale_at(size_t number) const {

@@ -174,8 +174,10 @@ template <class F> class GridEncoder {
                 return FEWBITS_BAD_ARGUMENT;
             }
             each_run(start, total, row_.block, [&](const StepPlace &at) { settle(at, words); });
+            const Stream dither = stream_of(row_.unit).from(start);
             if (!writer.write({count, codes_.bytes, words ? codes_.words : nullptr, codes_.signs,
-                               ahead_of(row_.values().subspan(start + count))})) {
+                               ahead_of(row_.values().subspan(start + count)),
+                               row_.dithers() ? &dither : nullptr})) {
                 return FEWBITS_BAD_SIZE;
             }
         }

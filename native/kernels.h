@@ -214,6 +214,19 @@ struct CoderKernels {
     void (*spread_bytes)(ConstBytes joined, ConstBytes mask, Bytes codes);
 };
 
+// Codes that were rounded with a dither; phases.h has the meaning. `dither` is the stream of the
+// first code. There are as many phases as codes, and kPhaseTables tables.
+struct PhaseKernels {
+    void (*find)(const Stream &dither, Bytes phases);
+    // Codes, those above 254 as 255, and a plane of signs to symbols, and back. Symbols that are
+    // made count through the tables; those that are read do not, and the escape has any code.
+    void (*fold)(ConstBytes codes, const uint8_t *signs, ConstBytes phases, Bytes symbols);
+    void (*unfold)(ConstBytes symbols, ConstBytes phases, uint8_t *codes, uint8_t *signs);
+    // As that of the coder, each symbol from the table of its phase.
+    const uint8_t *(*decode)(ConstBytes data, const RansDecodeTable *tables,
+                             std::span<uint32_t> states, ConstBytes phases, Bytes symbols);
+};
+
 // Selection and rotation; select.h has the meaning. Keys are values without the bits outside of
 // `mask`.
 struct StageKernels {
@@ -333,6 +346,7 @@ template <template <class> class Slot> struct Groups {
     Slot<NaturalKernels<Float16>> natural_float16{};
     Slot<NaturalKernels<Bfloat16>> natural_bfloat16{};
     Slot<CoderKernels> coder{};
+    Slot<PhaseKernels> phases{};
     Slot<StageKernels> stages{};
     Slot<DitherKernels<Float32>> dithering_float32{};
     Slot<DitherKernels<Float64>> dithering_float64{};

@@ -15,11 +15,15 @@ template <class F> struct Slice {
     In<Scale> scales;
     size_t count;
 
+    Stream stream(size_t start) const {
+        return Stream{{how.key[0], how.key[1], how.key[2], how.key[3]}, how.first}.from(start);
+    }
+    bool dithers() const { return how.rounding == FEWBITS_STEP_SUBTRACTIVE; }
+
     template <class Use> void each(size_t block, In<Bits> values, Use use) const {
         each_run(block, count, how.run, [&](const StepPlace &at) {
-            const Stream stream = {{how.key[0], how.key[1], how.key[2], how.key[3]}, how.first};
             const StepRun<F> run = {values.empty() ? values : values.subspan(at.start, at.size),
-                                    stream.from(at.start),
+                                    stream(at.start),
                                     std::bit_cast<Wide<F>>(static_cast<Scale>(scales[at.number])),
                                     static_cast<fewbits_step_rounding>(how.rounding)};
             use(run, at);
@@ -70,8 +74,10 @@ int encode(const Slice<F> &slice, In<typename F::Bits> values, double *sums, Cod
             sums[2 * at.number + 1] = own.squares;
         });
         const size_t count = std::min(kCodedBlock, values.size() - block);
+        const Stream dither = slice.stream(block);
         if (!writer.write({count, codes.bytes, words ? codes.words : nullptr, codes.signs,
-                           ahead_of(values.subspan(block + count))})) {
+                           ahead_of(values.subspan(block + count)),
+                           slice.dithers() ? &dither : nullptr})) {
             return FEWBITS_BAD_SIZE;
         }
     }
@@ -87,8 +93,10 @@ int decode(const Slice<F> &slice, CodedReader &reader, uint8_t *some,
     for (size_t block = 0; block < values.size() && status == FEWBITS_OK; block += kCodedBlock) {
         bool small = !wide;
         const size_t count = std::min(kCodedBlock, values.size() - block);
+        const Stream dither = slice.stream(block);
         status = reader.read({count, codes.bytes, codes.words, codes.signs, &small, nullptr,
-                              ahead_of(values.subspan(block, count))});
+                              ahead_of(values.subspan(block, count)),
+                              slice.dithers() ? &dither : nullptr});
         if (status != FEWBITS_OK) {
             break;
         }

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from fewbits import Rng
 from fewbits.coding import bitpack, enumerative, places, rans, rice
+from fewbits.coding.phases import Phases
 from fewbits.families.dithering import Dithering
 from fewbits.operators.natural_dithering import NaturalDithering
 from fewbits.operators.sparse_dithering import SparseDithering
@@ -176,8 +177,10 @@ def sparse_dithering(own: SparseDithering) -> Callable[[Bits, Format, Rng], Sect
                 ).tobytes(),
             )
         bound = own.layout(bits.size, format)[1].bound  # type: ignore[attr-defined]
-        coded = rans.encode(np.abs(q).astype(np.uint16), bound, (q < 0).astype(np.uint8))
-        key = (stream.key,) if own.rounding == "subtractive" else ()
+        dithers = own.rounding == "subtractive"
+        known = Phases(stream.words(0, bits.size)) if dithers else None
+        coded = rans.encode(np.abs(q).astype(np.uint16), bound, (q < 0).astype(np.uint8), known)
+        key = (stream.key,) if dithers else ()
         return sent.tobytes(), coded, *key
 
     return sections

@@ -137,6 +137,7 @@ constinit const Table table = {
     .natural_float16 = &avx2_natural_float16,
     .natural_bfloat16 = &avx2_natural_bfloat16,
     .coder = &avx2_coder,
+    .phases = &avx2_phases,
     .stages = &avx2_stages,
     .dithering_float32 = &avx2_dithering_float32,
     .dithering_float64 = &avx2_dithering_float64,

@@ -67,6 +67,7 @@ constinit const Table portable_table = {
     .natural_float16 = &portable_natural_float16,
     .natural_bfloat16 = &portable_natural_bfloat16,
     .coder = &portable_coder,
+    .phases = &portable_phases,
     .stages = &portable_stages,
     .dithering_float32 = &portable_dithering_float32,
     .dithering_float64 = &portable_dithering_float64,

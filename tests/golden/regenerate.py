@@ -301,11 +301,28 @@ def _rows() -> Iterator[Good]:
             yield Good(path, spec, dtype, (7, 11), f"{recipe} {100 + number}")
 
 
+PHASED = "sparse-dithering:nu={},rounding=subtractive{}"
 REVISED = (
     Good("natural/rans-gaps", "natural:coder=rans", "float32", (3000,), "scattered 90"),
     Good("natural/rans-gaps-float64", "natural:coder=rans", "float64", (3000,), "scattered 91"),
     Good("natural/rans-mask", "natural:coder=rans", "float16", (3000,), "sparse 92"),
     Good("sparse-dithering/gaps", "sparse-dithering:nu=30", "float32", (2000,), "words 93"),
+    *(
+        Good(f"sparse-dithering/phases-{name}", spec, name, (count,), f"words {seed}")
+        for spec, name, count, seed in (
+            (PHASED.format(4, ""), "float32", 3000, 120),
+            (PHASED.format(1, ",block=700"), "float64", 2000, 121),
+            (PHASED.format(30, ""), "float16", 4000, 122),
+            (PHASED.format(2, ""), "bfloat16", 2500, 123),
+        )
+    ),
+    Good(
+        "sparse-dithering/phases-escapes",
+        PHASED.format(0.003, ",block=1000"),
+        "float64",
+        (7000,),
+        "far 124",
+    ),
 )
 
 
@@ -347,6 +364,8 @@ def values(recipe: str, format: Format, shape: tuple[int, ...]) -> np.ndarray:
     elif kind == "scattered":
         x = x.copy()
         x[words >> 12 & 31 > 0] = 0
+    elif kind == "far":
+        x = np.where(np.arange(count).reshape(shape) % 500 == 7, 64 * x, x / 64)
     elif kind == "nonfinite":
         patterns = [format.quiet_nan, format.infinity, format.infinity | format.sign]
         x = x.reshape(-1).copy()
@@ -420,6 +439,15 @@ def _places(data: bytes, version: int = 1) -> bytes:
     lengths = len(data), 8
     header = Header(BY_NAME["float32"], (20,), stages, lengths, version=version).encode()
     return sealed(header + data + bytes(8))
+
+
+def _sparse_phases(block: bytes, version: int = 3) -> bytes:
+    """A frame of dithered codes, one block of them."""
+    stage = StageRecord(7, (Parameter(1, ParameterType.CHOICE, 2),))
+    section = len(block).to_bytes(3, "little") + block
+    lengths = 4, len(section), 16
+    header = Header(BY_NAME["float32"], (64,), (stage,), lengths, version=version)
+    return sealed(header.encode() + np.float32(1).tobytes() + section + bytes(range(16)))
 
 
 def _coded(block: bytes, format: str = "float32", count: int = 4, version: int = 1) -> bytes:
@@ -497,8 +525,8 @@ def bad() -> dict[str, Bad]:
         ),
         "version-3": Bad(
             _identity(_fixed(4, 3)),
-            version,
-            "wire version 3, this fewbits reads 1 to 2: upgrade fewbits",
+            decode,
+            "wire version 3 where 1 suffices: not the canonical header",
         ),
         "flags": Bad(_identity(_fixed(5, 0x18)), decode, "reserved flags are set: 0x18"),
         "dtype": Bad(_identity(_fixed(6, 9)), decode, "unknown dtype 9"),
@@ -793,8 +821,23 @@ def bad() -> dict[str, Bad]:
             "wire version 2 where 1 suffices: not the canonical header",
         ),
     }
+    tables = {
+        "version-4": Bad(
+            _identity(_fixed(4, 4)),
+            version,
+            "wire version 4, this fewbits reads 1 to 3: upgrade fewbits",
+        ),
+        "coded-tables": Bad(
+            _sparse_phases(b"\x08\x40\x03" + bytes(40)), decode, reasons[_native.CODED_TABLE]
+        ),
+        "coded-phases-version": Bad(
+            _sparse_phases(b"\x08\x40\x04" + bytes(40), version=2),
+            decode,
+            reasons[_native.CODED_KIND],
+        ),
+    }
     earlier = {**structure, **stages, **sections, **coded}
-    return {**earlier, **composed, **dithered, **sparse, **directions, **revised}
+    return {**earlier, **composed, **dithered, **sparse, **directions, **revised, **tables}
 
 
 def entry(name: str, case: Bad) -> str:

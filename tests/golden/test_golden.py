@@ -155,7 +155,7 @@ def test_the_script_never_overwrites(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_recipes_reach_what_they_claim() -> None:
     kinds = {case.recipe.split()[0] for case in GOOD}
-    assert kinds == {"words", "corners", "sparse", "scattered", "nonfinite"}
+    assert kinds == {"words", "corners", "sparse", "scattered", "nonfinite", "far"}
     for case in GOOD:
         x = case.vector().astype(np.float64)
         assert np.isfinite(x).all() == (not case.recipe.startswith("nonfinite"))

@@ -28,6 +28,7 @@ BY_HAND = (
     "decode",
     "dithering",
     "formats",
+    "lanes",
     "places",
     "random",
     "sparse",

@@ -5,6 +5,7 @@
 
 #include "compared.h"
 #include "draws.h"
+#include "phases.h"
 #include "rans.h"
 
 namespace compared {
@@ -208,6 +209,71 @@ template <bool Join> void move_bytes(Case &own) {
         own.put_memory(codes);
     }
     own.put(kept);
+}
+
+// ---- phases of a dither ----
+
+uint8_t *some_phases(Case &own) {
+    uint8_t *const phases = own.bytes(own.count);
+    for (size_t i = 0; i < own.count; ++i) {
+        phases[i] = phase_of(uint32_t{phases[i]} << 24);
+    }
+    return phases;
+}
+
+void find_phases(Case &own) {
+    uint8_t *const phases = own.memory(own.count);
+    own.kernels.phases.find(own.stream(), {phases, own.count});
+    own.put_memory(phases);
+}
+
+void fold_phases(Case &own) {
+    const uint8_t *const phases = some_phases(own);
+    const uint8_t *const signs = own.mask(own.count);
+    uint8_t *const codes = own.bytes(own.count);
+    for (size_t i = 0; i < own.count; ++i) {
+        codes[i] = own.random.chance(9) ? codes[i] : static_cast<uint8_t>(codes[i] % 35);
+    }
+    uint8_t *const symbols = own.memory(own.count);
+    own.kernels.phases.fold({codes, own.count}, signs, {phases, own.count}, {symbols, own.count});
+    own.put_memory(symbols);
+}
+
+void unfold_phases(Case &own) {
+    const uint8_t *const phases = some_phases(own);
+    uint8_t *const symbols = own.bytes(own.count);
+    for (size_t i = 0; i < own.count; ++i) {
+        symbols[i] %= 64;
+    }
+    uint8_t *const codes = own.memory(own.count);
+    uint8_t *const signs = own.memory(packed_size(own.count, 1));
+    own.kernels.phases.unfold({symbols, own.count}, {phases, own.count}, codes, signs);
+    own.put_memory(codes);
+    own.put_memory(signs);
+}
+
+void decode_phases(Case &own) {
+    const uint8_t *const phases = some_phases(own);
+    const Model models[kPhaseTables] = {Model(own.random), Model(own.random), Model(own.random),
+                                        Model(own.random)};
+    std::vector<RansDecodeTable> tables;
+    for (const Model &model : models) {
+        tables.push_back(model.decode);
+    }
+    Lanes lanes(own.random);
+    for (uint32_t &state : lanes.all()) {
+        state = kRansLow + static_cast<uint32_t>(own.random.below(kRansHigh - kRansLow));
+    }
+    const size_t size = own.random.chance(5) ? own.random.below(own.count + 2) : 2 * own.count;
+    const uint8_t *const data = own.bytes(size);
+    uint8_t *const symbols = own.memory(own.count);
+    const uint8_t *const end = own.kernels.phases.decode({data, size}, tables.data(), lanes.all(),
+                                                         {phases, own.count}, {symbols, own.count});
+    own.put(end == nullptr ? SIZE_MAX : static_cast<size_t>(end - data));
+    if (end != nullptr) {
+        own.put_memory(symbols);
+        own.put(lanes.states);
+    }
 }
 
 // ---- selection and rotation ----
@@ -469,6 +535,10 @@ std::vector<Check> code_checks() {
         CHECK(coder.spread_bits, move_bits<false>),
         CHECK(coder.join_bytes, move_bytes<true>),
         CHECK(coder.spread_bytes, move_bytes<false>),
+        CHECK(phases.find, find_phases),
+        CHECK(phases.fold, fold_phases),
+        CHECK(phases.unfold, unfold_phases),
+        CHECK(phases.decode, decode_phases),
         CHECK(stages.count_keys, count_keys),
         CHECK(stages.gather_keys, gather_keys),
         CHECK(stages.near_keys, near_keys),

@@ -74,6 +74,24 @@ def coded_decode(
     return codes, np.unpackbits(plane, count=count, bitorder="little")
 
 
+def dithered_encode(
+    codes: PlainCodes, bound: int, signs: Bytes, key: bytes, first: int = 0
+) -> bytes:
+    """The section of codes that were rounded with the dither of a stream, from word `first` on."""
+    out = np.empty(rans.largest_size(codes.size, bound, True), np.uint8)
+    plane = np.packbits(signs, bitorder="little")
+    return out[: library.dithered_encode(codes, plane, bound, key, out, first)].tobytes()
+
+
+def dithered_decode(
+    data: bytes | Bytes, bound: int, count: int, key: bytes, first: int = 0
+) -> tuple[PlainCodes, Bytes]:
+    """The codes and signs in such a section; `DecodeError` for bytes that are none."""
+    codes, plane = np.empty(count, np.uint16), np.empty(packed_size(count, 1), np.uint8)
+    library.dithered_decode(np.frombuffer(data, np.uint8), bound, key, codes, plane, first)
+    return codes, np.unpackbits(plane, count=count, bitorder="little")
+
+
 def write_coded(values: Signed, bound: int, into: Bytes, *, signed: bool = True) -> int:
     """Entropy code integers, with signs if `signed`; returns the size."""
     plane = np.packbits(values < 0, bitorder="little") if signed else None

@@ -138,6 +138,11 @@ def _load() -> ctypes.CDLL:
         "coded_size": (c_uint64, [c_uint64, c_uint32, c_int]),
         "coded_encode": (c_int, [c_void_p, *_SIZED, c_uint32, *_SIZED, POINTER(c_size_t)]),
         "coded_decode": (c_int, [*_SIZED, c_uint32, c_void_p, *_SIZED]),
+        "dithered_encode": (
+            c_int,
+            [c_void_p, *_SIZED, c_uint32, c_void_p, c_uint64, *_SIZED, POINTER(c_size_t)],
+        ),
+        "dithered_decode": (c_int, [*_SIZED, c_uint32, c_void_p, c_uint64, c_void_p, *_SIZED]),
         "encode": (c_int, [*_SIZED, POINTER(c_size_t)]),
         "decode": (c_int, [*_SIZED, POINTER(c_size_t)]),
         "accumulate": (c_int, [*_SIZED, POINTER(c_size_t)]),
@@ -272,6 +277,26 @@ def coded_decode(
     """The reverse; `DecodeError` for any other bytes."""
     at, count = sized(codes, np.uint16)
     _checked(_core.fewbits_coded_decode(*sized(data), bound, at, _plane(signs, count), count))
+
+
+def dithered_encode(
+    codes: npt.NDArray[np.uint16], signs: Bytes, bound: int, key: bytes, out: Bytes, first: int
+) -> int:
+    """Entropy code what was rounded with the dither of a stream; returns the size."""
+    at, count = sized(codes, np.uint16)
+    plane, written = _plane(signs, count), c_size_t()
+    arguments = at, plane, count, bound, key_words(key), first, *sized(out), byref(written)
+    _checked(_core.fewbits_dithered_encode(*arguments))
+    return written.value
+
+
+def dithered_decode(
+    data: Bytes, bound: int, key: bytes, codes: npt.NDArray[np.uint16], signs: Bytes, first: int
+) -> None:
+    """The reverse; `DecodeError` for any other bytes."""
+    at, count = sized(codes, np.uint16)
+    arguments = *sized(data), bound, key_words(key), first, at, _plane(signs, count), count
+    _checked(_core.fewbits_dithered_decode(*arguments))
 
 
 def select(values: AnyArray, dtype: int, k: int) -> tuple[npt.NDArray[np.uint32], int]:

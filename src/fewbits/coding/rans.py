@@ -16,6 +16,8 @@ reads forwards.
 Native code gives the same bytes, and refuses what this module refuses.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -24,18 +26,20 @@ from fewbits.coding.bitpack import pack, packed_size, unpack
 from fewbits.coding.bits import Source
 from fewbits.coding.frequencies import (
     BAD_TABLE,
-    TOTAL,
     SlotTable,
     read_first_table,
     read_table,
     symbols_cost,
     write_table,
 )
+from fewbits.coding.lanes import encode_symbols, read_symbols
+from fewbits.coding.phases import PHASED, Phases
 from fewbits.coding.symbols import ESCAPE, WINDOW, symbols_of
 from fewbits.errors import DecodeError
 
 _Codes = npt.NDArray[np.uint16]
 Signs = npt.NDArray[np.uint8]
+KnownTables = Phases  # what chooses a code's table, and a reader knows
 
 CODER_BLOCK = 1 << 16
 LENGTH_SIZE = 3  # bytes before each block
@@ -45,12 +49,12 @@ FIRST_MASKED = FIRST_RANS + LANE_KINDS
 REVISED = FIRST_MASKED + 1  # this kind and later ones are of wire version 2; only these are written
 RANS, GAPS, MASKED = REVISED, REVISED + 1, REVISED + 2
 MOST_LANES = 6  # log2; bits 0 to 2 of the byte after the kind
-RESERVED = 0xC0  # bits of that byte; those between are the table's coarseness
+RESERVED = 0x80  # the bit of that byte above PHASED; bits 3 to 5 are the tables' coarseness
 ZEROS_SHARE = 32  # blocks of which at least this part is zeros may be written without them
-LOW, HIGH = 1 << 15, 1 << 31
 _MOST = 2**64 - 1  # bytes: larger sizes are not told apart
 
 UNKNOWN_KIND = "a coded block is of an unknown kind"
+LEFT_OVER = "bytes are left over at the end of a coded block"
 UNFILLED = "the lengths of a coded section's blocks do not fill the section"
 
 
@@ -86,49 +90,60 @@ def _width(bound: int) -> int:
     return (bound - 1).bit_length()
 
 
-def is_revised(data: npt.NDArray[np.uint8]) -> bool:
-    """Whether a section has a block of a kind that only wire version 2 has; takes any bytes."""
-    at = 0
+def needed_version(data: npt.NDArray[np.uint8]) -> int:
+    """The oldest wire version that has all of a section's blocks; takes any bytes."""
+    at, needed = 0, 1
     while at + LENGTH_SIZE < data.size:
         *length, kind = data[at : at + LENGTH_SIZE + 1].tolist()
-        if kind >= REVISED:
-            return True
+        head = int(data[at + LENGTH_SIZE + 1]) if at + LENGTH_SIZE + 1 < data.size else 0
+        needed = max(needed, 3 if kind == RANS and head & PHASED else 2 if kind >= REVISED else 1)
         at += LENGTH_SIZE + int.from_bytes(length, "little")
-    return False
+    return needed
 
 
 # ---- writing ----
 
 
-def encode(codes: _Codes, bound: int, signs: Signs | None = None) -> bytes:
+def encode(
+    codes: _Codes, bound: int, signs: Signs | None = None, known: KnownTables | None = None
+) -> bytes:
+    """The section; `known` is of signed codes."""
     blocks = []
     for start in range(0, codes.size, CODER_BLOCK):
-        piece = slice(start, start + CODER_BLOCK)
-        blocks.append(_block(codes[piece], bound, None if signs is None else signs[piece]))
+        own = slice(start, start + CODER_BLOCK)
+        marks = None if signs is None else signs[own]
+        blocks.append(_block(codes[own], bound, marks, known and known.part(own)))
     return b"".join(len(block).to_bytes(LENGTH_SIZE, "little") + block for block in blocks)
 
 
-def _block(codes: _Codes, bound: int, signs: Signs | None) -> bytes:
+def _block(codes: _Codes, bound: int, signs: Signs | None, known: KnownTables | None) -> bytes:
     raw = bytes([RAW]) + pack(codes, _width(bound)).tobytes()
-    block = _shortest(codes, bound)
-    block = block if len(block) < len(raw) + (block[0] == CONSTANT) else raw
-    if signs is None:
-        return block
-    return block + np.packbits(signs[codes != 0], bitorder="little").tobytes()
+    cost, form = min(_forms(codes, bound), key=lambda each: each[0])
+    marks = b""
+    if signs is not None:
+        marks = np.packbits(signs[codes != 0], bitorder="little").tobytes()
+        cost += 256 * int(np.count_nonzero(codes))
+    if signs is not None and known is not None:
+        plan = known.plan(codes, signs, bound)
+        if plan is not None and plan.cost < cost:
+            block = plan.write(RANS, bound)
+            return block if len(block) < len(raw + marks) else raw + marks
+    block = form(codes, bound)
+    return (block if len(block) < len(raw) + (block[0] == CONSTANT) else raw) + marks
 
 
-def _shortest(codes: _Codes, bound: int) -> bytes:
-    """The form that costs least by its frequencies; the first among equals."""
+def _forms(codes: _Codes, bound: int) -> list[tuple[int, Callable[[_Codes, int], bytes]]]:
+    """The forms without phases and what their frequencies cost; the first is best of equals."""
     nonzero = codes[codes != 0]
+    forms: list[tuple[int, Callable[[_Codes, int], bytes]]] = [(_alike_cost(codes, bound), _alike)]
     if nonzero.size in (0, codes.size) or codes.size > ZEROS_SHARE * (codes.size - nonzero.size):
-        return _alike(codes, bound)
-    forms = [(_alike_cost(codes, bound), _alike)]
+        return forms
     dense = _alike_cost(nonzero, bound)
     if bound <= 256:
         forms.append((_alike_cost(_mask(codes), 256) + dense, _masked))
     if nonzero.size * gaps.LEAST_SHARE <= codes.size:
         forms.append((_gaps_cost(codes) + dense, _by_gaps))
-    return min(forms, key=lambda form: form[0])[1](codes, bound)
+    return forms
 
 
 def _mask(codes: _Codes) -> _Codes:
@@ -146,7 +161,7 @@ def _by_gaps(codes: _Codes, bound: int) -> bytes:
     model, lanes = gaps.model(codes.size, places.size), gaps.lanes(places.size)
     found = gaps.gaps(places)
     steps = found >> model.low
-    states, words = _encode_symbols(np.minimum(steps, model.escape), model.frequencies, lanes)
+    states, words = encode_symbols(np.minimum(steps, model.escape), model.frequencies, lanes)
     lows = (found & ((1 << model.low) - 1)).astype(np.uint16)
     escaped = steps[steps >= model.escape].astype(np.uint16)
     return b"".join(
@@ -193,7 +208,7 @@ def _alike(codes: _Codes, bound: int) -> bytes:
     if (codes == codes[0]).all():
         return bytes([CONSTANT]) + int(codes[0]).to_bytes(2, "little")
     chosen = symbols_of(codes, bound)
-    states, words = _encode_symbols(chosen.symbols, chosen.frequencies, 1 << chosen.lanes_log2)
+    states, words = encode_symbols(chosen.symbols, chosen.frequencies, 1 << chosen.lanes_log2)
     return b"".join(
         [
             bytes([RANS, chosen.lanes_log2 | chosen.coarse << 3]),
@@ -206,27 +221,12 @@ def _alike(codes: _Codes, bound: int) -> bytes:
     )
 
 
-def _encode_symbols(
-    symbols: npt.NDArray[np.int64], frequencies: npt.NDArray[np.int64], lanes: int
-) -> tuple[list[int], list[int]]:
-    """States and words, in the order in which decoding wants them."""
-    first = (np.cumsum(frequencies) - frequencies).tolist()
-    shares = frequencies.tolist()
-    states, words = [LOW] * lanes, []
-    for i in range(symbols.size - 1, -1, -1):
-        symbol = int(symbols[i])
-        f, x = shares[symbol], states[i % lanes]
-        if x >= f << 19:
-            words.append(x & 0xFFFF)
-            x >>= 16
-        states[i % lanes] = (x // f) * TOTAL + first[symbol] + x % f
-    return states, words[::-1]
-
-
 # ---- reading ----
 
 
-def decode(data: bytes, bound: int, count: int, signed: bool) -> tuple[_Codes, Signs | None]:
+def decode(
+    data: bytes, bound: int, count: int, signed: bool, known: KnownTables | None = None
+) -> tuple[_Codes, Signs | None]:
     """The codes and signs in a section, by definition; refuses all other bytes."""
     at, blocks = 0, []
     for _ in range(0, count, CODER_BLOCK):
@@ -239,8 +239,9 @@ def decode(data: bytes, bound: int, count: int, signed: bool) -> tuple[_Codes, S
         raise DecodeError(UNFILLED)
     codes, signs = [np.empty(0, np.uint16)], [np.empty(0, np.uint8)]
     for number, block in enumerate(blocks):
-        left = count - number * CODER_BLOCK
-        own, marks = _read_block(block, bound, min(CODER_BLOCK, left), signed)
+        start = number * CODER_BLOCK
+        part = known and known.part(slice(start, start + CODER_BLOCK))
+        own, marks = _read_block(block, bound, min(CODER_BLOCK, count - start), signed, part)
         codes.append(own)
         signs.append(marks)
     return np.concatenate(codes), np.concatenate(signs) if signed else None
@@ -258,7 +259,7 @@ def _read_alike(source: Source, bound: int, count: int, revised: bool) -> _Codes
         return np.full(count, code, np.uint16)
     if revised and kind == RANS:
         head = source.number(1)
-        if head & RESERVED or head & 7 > MOST_LANES:
+        if head & (RESERVED | PHASED) or head & 7 > MOST_LANES:
             raise DecodeError(UNKNOWN_KIND)
         return _read_rans(source, bound, count, 1 << (head & 7), head >> 3)
     if revised or kind >= FIRST_MASKED:
@@ -272,7 +273,7 @@ def _read_masked(source: Source, bound: int, count: int, revised: bool) -> _Code
     own = Source(source.take(source.number(LENGTH_SIZE)))
     mask = _read_alike(own, 256, packed_size(count, 1), revised)
     if own.at < len(own.data):
-        raise DecodeError("bytes are left over at the end of a coded block")
+        raise DecodeError(LEFT_OVER)
     bits = np.unpackbits(mask.astype(np.uint8), bitorder="little").astype(bool)
     if bits[count:].any():
         raise DecodeError("unused bits at the end of a section are not zero")
@@ -297,7 +298,7 @@ def _read_gaps(source: Source, bound: int, count: int) -> _Codes:
     table = SlotTable([], [], [])
     for step, frequency in enumerate(model.frequencies.tolist()):
         table.add(step, frequency)
-    steps = _read_symbols(source, table, nonzero, gaps.lanes(nonzero)).astype(np.int64)
+    steps = read_symbols(source, table, nonzero, gaps.lanes(nonzero)).astype(np.int64)
     lows = _read_plain(source, model.low, nonzero)
     escaped = steps == model.escape
     steps[escaped] = _read_plain(source, gaps.STEP_WIDTH, int(escaped.sum()))
@@ -309,9 +310,13 @@ def _read_gaps(source: Source, bound: int, count: int) -> _Codes:
     return codes
 
 
-def _read_block(data: bytes, bound: int, count: int, signed: bool) -> tuple[_Codes, Signs]:
+def _read_block(
+    data: bytes, bound: int, count: int, signed: bool, known: KnownTables | None
+) -> tuple[_Codes, Signs]:
     source = Source(data)
     kind = data[0] if data else None
+    if kind == RANS and known is not None and len(data) > 1 and data[1] & PHASED:
+        return _read_tables(source, bound, count, known)
     source.at = kind in (FIRST_MASKED, MASKED, GAPS)
     if kind == GAPS:
         codes = _read_gaps(source, bound, count)
@@ -323,9 +328,21 @@ def _read_block(data: bytes, bound: int, count: int, signed: bool) -> tuple[_Cod
     nonzero = int(np.count_nonzero(codes))
     joined = source.take(packed_size(nonzero, 1)) if signed else b""
     if source.at < len(data):
-        raise DecodeError("bytes are left over at the end of a coded block")
+        raise DecodeError(LEFT_OVER)
     if signed:
         signs[codes != 0] = unpack(np.frombuffer(joined, np.uint8), 1, 2, nonzero)
+    return codes, signs
+
+
+def _read_tables(
+    source: Source, bound: int, count: int, known: KnownTables
+) -> tuple[_Codes, Signs]:
+    head = source.number(2) >> 8
+    if head & RESERVED or head & 7 > MOST_LANES:
+        raise DecodeError(UNKNOWN_KIND)
+    codes, signs = known.read(source, head, bound, count)
+    if source.at < len(source.data):
+        raise DecodeError(LEFT_OVER)
     return codes, signs
 
 
@@ -353,7 +370,7 @@ def _read_rans(
         table = read_first_table(source, allowed, escape)
     else:
         table = read_table(source, allowed, escape, coarse)
-    symbols = _read_symbols(source, table, count, lanes)
+    symbols = read_symbols(source, table, count, lanes)
     if bound <= 256:
         return symbols
     escaped = _read_packed(source, bound, int((symbols == ESCAPE).sum()))
@@ -365,27 +382,4 @@ def _read_rans(
     return codes
 
 
-_BAD_STATE = "a lane of a coded block starts or ends in an impossible state"
 _BAD_GAPS = "the gaps of a coded block do not fit into it"
-
-
-def _read_symbols(source: Source, table: SlotTable, count: int, lanes: int) -> _Codes:
-    states = np.frombuffer(source.take(4 * lanes), "<u4").tolist()
-    if not all(LOW <= state < HIGH for state in states):
-        raise DecodeError(_BAD_STATE)
-    symbols = _decode_symbols(source, table, states, count)
-    if any(state != LOW for state in states):
-        raise DecodeError(_BAD_STATE)
-    return symbols
-
-
-def _decode_symbols(source: Source, table: SlotTable, states: list[int], count: int) -> _Codes:
-    """Takes `states` back to where encoding began."""
-    symbols = np.empty(count, np.uint16)
-    for i in range(count):
-        lane = i % len(states)
-        slot = states[lane] % TOTAL
-        x = table.frequencies[slot] * (states[lane] // TOTAL) + table.places[slot]
-        states[lane] = x << 16 | source.number(2) if x < LOW else x
-        symbols[i] = table.symbols[slot]
-    return symbols

@@ -31,7 +31,9 @@ the decoder from a key of 16 bytes in the frame. It is unbiased, and the error o
 uniform on $[-\frac\Delta2, \frac\Delta2]$ whatever the value is:
 $$ E\,C(x) = x, \qquad E\|C(x) - x\|^2 = \tfrac{\nu}{3} \|x\|^2 . $$
 That is the error of nearest rounding without its bias, and half that of stochastic rounding on
-Gaussian vectors. Zeros do not stay zeros, so it is not for sparse vectors.
+Gaussian vectors. The coder has a table for each phase of the dither, so that what the decoder knows
+of $u_i$ is not paid for; *Theory* says why that matters where $\nu$ is large. Zeros do not stay
+zeros, so it is not for sparse vectors.
 
 **Which coder.** `coder=rans` (default) writes the numbers near their entropy, for every $d$, and
 surely in at most 3.25 bits each at $\nu = \tfrac1{10}$ and $d \ge 65\,536$; *Theory* has the proof.

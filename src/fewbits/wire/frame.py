@@ -23,7 +23,8 @@ _Bytes = npt.NDArray[np.uint8]
 
 MAGIC = b"fewb"
 VERSION = 1  # of frames whose sections need no later one
-NEWEST_VERSION = 2
+REVISED_VERSION = 2  # other blocks of codes, and places
+NEWEST_VERSION = 3  # blocks of codes with several tables
 CHECKSUM_SIZE = 4
 _NONFINITE = 0x04
 

@@ -16,7 +16,7 @@ from fewbits.coding import bitpack, enumerative, places, rans
 from fewbits.errors import DecodeError
 from fewbits.reference.formats import Format
 from fewbits.rng import KEY_BYTES
-from fewbits.wire.frame import NEWEST_VERSION, VERSION
+from fewbits.wire.frame import REVISED_VERSION, VERSION
 
 _Bytes = npt.NDArray[np.uint8]
 
@@ -101,7 +101,7 @@ class PlaceSet(Section):
 
     @property
     def oldest(self) -> int:
-        return NEWEST_VERSION if self.size else VERSION
+        return REVISED_VERSION if self.size else VERSION
 
 
 def key_section() -> Packed:
@@ -141,7 +141,7 @@ class Coded(Section):
         return rans.smallest_size(self.count, self.bound)
 
     def version(self, data: _Bytes) -> int:
-        return NEWEST_VERSION if rans.is_revised(data) else VERSION
+        return rans.needed_version(data)
 
     def check(self, length: int) -> None:
         largest = rans.largest_size(self.count, self.bound, self.signed)  # of any writer

@@ -15,7 +15,10 @@ struct Shape {
     uint32_t bound;
     bool is_signed;
     size_t count;
+    bool dithered = false; // with phases; such codes are signed
 };
+constexpr uint32_t kKey[4] = {1, 22, 333, 4444};
+constexpr uint64_t kFirst = 0xFFFFFFF0; // where the keys of a stream change soon
 
 struct Result {
     int status;
@@ -31,8 +34,11 @@ Result decode(const Shape &shape, ConstBytes data, unsigned offset) {
     uint8_t none = 0; // no signs at all still asks for a signed section
     uint8_t *const signs = result.signs.empty() ? &none : result.signs.data();
     result.status =
-        fewbits_coded_decode(exact.data(), exact.size(), shape.bound, result.codes.data(),
-                             shape.is_signed ? signs : nullptr, shape.count);
+        shape.dithered
+            ? fewbits_dithered_decode(exact.data(), exact.size(), shape.bound, kKey, kFirst,
+                                      result.codes.data(), signs, shape.count)
+            : fewbits_coded_decode(exact.data(), exact.size(), shape.bound, result.codes.data(),
+                                   shape.is_signed ? signs : nullptr, shape.count);
     if (result.status != FEWBITS_OK) { // whatever was written by then
         result.codes.clear();
         result.signs.clear();
@@ -46,17 +52,20 @@ std::vector<uint8_t> encode(const Shape &shape, const std::vector<uint16_t> &cod
     const Buffer out(largest, 3);
     uint8_t none = 0;
     const uint8_t *const plane = signs.empty() ? &none : signs.data();
+    const auto into = [&](const Buffer &to, size_t capacity, size_t &size) {
+        return shape.dithered
+                   ? fewbits_dithered_encode(codes.data(), plane, shape.count, shape.bound, kKey,
+                                             kFirst, to.data(), capacity, &size)
+                   : fewbits_coded_encode(codes.data(), shape.is_signed ? plane : nullptr,
+                                          shape.count, shape.bound, to.data(), capacity, &size);
+    };
     size_t written = SIZE_MAX;
-    REQUIRE(fewbits_coded_encode(codes.data(), shape.is_signed ? plane : nullptr, shape.count,
-                                 shape.bound, out.data(), out.size(), &written) == FEWBITS_OK);
+    REQUIRE(into(out, out.size(), written) == FEWBITS_OK);
     REQUIRE(written <= largest);
     // With no byte to spare the bytes are the same; with one less there are none.
     const Buffer tight(written, 1);
     size_t again = SIZE_MAX;
-    const auto within = [&](size_t capacity) {
-        return fewbits_coded_encode(codes.data(), shape.is_signed ? plane : nullptr, shape.count,
-                                    shape.bound, tight.data(), capacity, &again);
-    };
+    const auto within = [&](size_t capacity) { return into(tight, capacity, again); };
     REQUIRE(written == 0 || within(written - 1) == FEWBITS_BAD_SIZE);
     REQUIRE(within(written) == FEWBITS_OK && again == written);
     REQUIRE(std::equal(out.data(), out.data() + written, tight.data()));
@@ -115,7 +124,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     Input input(data, size);
     const uint8_t control = input.byte();
     constexpr uint32_t bounds[] = {2, 3, 17, 200, 256, 257, 700, 2048};
-    Shape shape = {bounds[control & 7], (control & 8) != 0, 0};
+    const bool dithered = (control & 64) != 0;
+    Shape shape = {bounds[control & 7], dithered || (control & 8) != 0, 0, dithered};
     const size_t wished = input.number(3);
     // Nearly always short: the work of an input should be that of its bytes.
     if (wished >> 16 == 0xA6) { // rare, because the search for the best window is slow

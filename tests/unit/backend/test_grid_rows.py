@@ -60,6 +60,10 @@ class Expected:
         scales, codes, self.tally = grid_scales.quantised(bits, format, self.how, rng)
         room = np.empty(rans.largest_size(bits.size, self.how.bound, True), np.uint8)
         section = room[: coders.write_coded(codes, self.how.bound, room)]
+        if dithered:
+            plain, signs = np.abs(codes).astype(np.uint16), (codes < 0).astype(np.uint8)
+            data = coders.dithered_encode(plain, self.how.bound, signs, rng.key)
+            section = np.frombuffer(data, np.uint8)
         self.parts = [scales.view(np.uint8), section]
         self.parts += [np.frombuffer(rng.key, np.uint8)] * dithered
         blocks, scale = Blocks.of(bits.size, self.how.block), grid_scales.scale_format(format)

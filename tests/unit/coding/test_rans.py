@@ -15,6 +15,7 @@ from fewbits.backend import coders
 from fewbits.backend import library as _native
 from fewbits.coding import bitpack, frequencies, gaps, rans, symbols
 from fewbits.coding.bits import BitString
+from fewbits.coding.lanes import HIGH, LOW, encode_symbols
 from fewbits.reference import casts
 from fewbits.reference import natural as natural_reference
 from fewbits.reference.formats import FORMATS, Format
@@ -333,7 +334,7 @@ def table_of(*shares: int, first: int = 1, last: int | None = None) -> bytes:
 
 # ---- kinds of wire version 1, which nobody writes any more ----
 
-STATES = np.full(4, rans.LOW, "<u4").tobytes()
+STATES = np.full(4, LOW, "<u4").tobytes()
 
 
 def test_a_block_by_hand() -> None:
@@ -343,7 +344,7 @@ def test_a_block_by_hand() -> None:
     assert "impossible state" in str(judge(data + bytes(8), 256, 4, False))
     # Half of the slots each: decoding halves a state, so twice the last one is a state of symbol 1.
     halves = bytes([rans.FIRST_RANS]) + table_of(2048, 2048)
-    states = np.full(4, 2 * rans.LOW, "<u4").tobytes()
+    states = np.full(4, 2 * LOW, "<u4").tobytes()
     assert judge(halves + states, 256, 4, False) == ([1, 1, 1, 1], None)
     assert judge(halves + states + b"\x0a", 256, 4, True) == ([1, 1, 1, 1], [0, 1, 0, 1])
     assert "unused bits" in str(judge(halves + states + b"\x10", 256, 4, True))
@@ -377,18 +378,18 @@ def test_hostile_tables(table: bytes, message: str) -> None:
 
 def test_hostile_states_kinds_codes_and_lengths() -> None:
     halves = table_of(2048, 2048)
-    for state in (0, rans.LOW - 1, rans.HIGH, 2**32 - 1):
-        states = np.array([rans.LOW, state, rans.LOW, rans.LOW], "<u4").tobytes()
+    for state in (0, LOW - 1, HIGH, 2**32 - 1):
+        states = np.array([LOW, state, LOW, LOW], "<u4").tobytes()
         data = bytes([rans.FIRST_RANS]) + halves + states + bytes(40)
         assert "impossible state" in str(judge(data, 256, 4, False))
     # Two that would end well: a word makes up for a state of 0, and halving for one too large.
     zero = np.zeros(4, "<u4").tobytes() + np.full(4, 0x8000, "<u2").tobytes()
     assert "impossible state" in str(judge(bytes([rans.FIRST_RANS]) + halves + zero, 256, 4, False))
-    large = np.full(4, rans.HIGH, "<u4").tobytes()
+    large = np.full(4, HIGH, "<u4").tobytes()
     assert "impossible state" in str(
         judge(bytes([rans.FIRST_RANS]) + halves + large, 256, 64, False)
     )
-    fair = np.full(4, rans.HIGH // 2, "<u4").tobytes()
+    fair = np.full(4, HIGH // 2, "<u4").tobytes()
     assert judge(bytes([rans.FIRST_RANS]) + halves + fair, 256, 60, False) == ([1] * 60, None)
     for kind in (11, 128, 255):
         assert "unknown kind" in str(judge(bytes([kind]) + bytes(400), 256, 4, False))
@@ -465,7 +466,7 @@ def test_hostile_masks(kind: int) -> None:
 def test_hostile_escapes() -> None:
     """All four symbols are escapes; their codes must not be ones that have a symbol."""
     table = table_of(2048, 2048, first=254)
-    states = np.full(4, 2 * rans.LOW + 2048, "<u4").tobytes()
+    states = np.full(4, 2 * LOW + 2048, "<u4").tobytes()
 
     def section(base: int, escaped: list[int]) -> bytes:
         packed = bitpack.pack(np.array(escaped, np.uint16), 11).tobytes()
@@ -491,7 +492,7 @@ def revised_table(*fields: tuple[int, int]) -> bytes:
 
 
 HALF = (12, 4), (0, 11)  # a frequency of 2048
-TWICE = np.full(2, 2 * rans.LOW, "<u4").tobytes()  # states of the first of two halves
+TWICE = np.full(2, 2 * LOW, "<u4").tobytes()  # states of the first of two halves
 
 
 def revised(table: bytes, head: int = 1, states: bytes = TWICE) -> bytes:
@@ -504,7 +505,7 @@ def test_a_revised_block_by_hand() -> None:
     assert judge(revised(halves) + b"\x02", 256, 2, True) == ([1, 1], [0, 1])
     assert "impossible state" in str(judge(revised(halves), 256, 1, False))
     skipped = revised_table((1, 8), *HALF, (0, 4), (0, 4), *HALF)
-    last = np.full(2, 2 * rans.LOW + 2048, "<u4").tobytes()
+    last = np.full(2, 2 * LOW + 2048, "<u4").tobytes()
     assert judge(revised(skipped, states=last), 256, 2, False) == ([4, 4], None)
     far = revised_table((1, 8), *HALF, (13, 4), (200 - 4, 8), *HALF)
     assert judge(revised(far, states=last), 256, 2, False) == ([202, 202], None)
@@ -512,7 +513,7 @@ def test_a_revised_block_by_hand() -> None:
         table = revised_table((1, 8), *2 * ((12 - coarse, 4), (0, 11 - coarse)))
         assert judge(revised(table, 1 | coarse << 3), 256, 2, False) == ([1, 1], None)
     for lanes in range(7):
-        states = np.full(1 << lanes, 2 * rans.LOW, "<u4").tobytes()
+        states = np.full(1 << lanes, 2 * LOW, "<u4").tobytes()
         block = revised(halves, lanes, states)
         assert judge(block, 256, 1 << lanes, False) == ([1] * (1 << lanes), None)
 
@@ -627,7 +628,7 @@ def test_hostile_gaps() -> None:
     value = bytes([rans.CONSTANT, 7, 0])
     # One of 16 codes: the slot of step 0 keeps a state that is large enough.
     model = gaps.model(16, 1)
-    states, words = rans._encode_symbols(np.array([2]), model.frequencies, 1)
+    states, words = encode_symbols(np.array([2]), model.frequencies, 1)
     assert not words
     state = np.array(states, "<u4").tobytes()
     low = bitpack.pack(np.array([1], np.uint16), model.low).tobytes()
@@ -649,9 +650,7 @@ def test_hostile_gaps() -> None:
     for size in range(1, len(good)):
         assert "ends before" in str(judge(good[:size], 256, 16, False)), size
     # Steps that have a symbol of their own, and steps beyond the block.
-    escape = np.array(
-        rans._encode_symbols(np.array([model.escape]), model.frequencies, 1)[0], "<u4"
-    )
+    escape = np.array(encode_symbols(np.array([model.escape]), model.frequencies, 1)[0], "<u4")
     for step in (0, model.escape - 1, model.escape, 65_535):
         own = block(1, escape.tobytes(), low, step.to_bytes(2, "little"), value)
         assert "do not fit" in str(judge(own, 256, 16, False))
