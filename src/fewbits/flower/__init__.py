@@ -17,5 +17,6 @@ from fewbits.flower.client.mod import client_mod
 from fewbits.flower.server.grid import CompressedGrid
 from fewbits.flower.server.nodes import GridReport
 from fewbits.flower.server.ticket import Rejection
+from fewbits.flower.server.traffic import ArrayTraffic
 
-__all__ = ["CompressedGrid", "GridReport", "Rejection", "client_mod"]
+__all__ = ["ArrayTraffic", "CompressedGrid", "GridReport", "Rejection", "client_mod"]

@@ -152,3 +152,43 @@ def test_messages_without_arrays_and_strangers_take_no_place() -> None:
 def test_nonsense_is_refused(most: object) -> None:
     with pytest.raises(SpecError, match="max_nodes must be a positive whole number"):
         CompressedGrid(LocalGrid([]), "natural", max_nodes=most)
+
+
+def test_bytes_are_counted_for_each_round_and_client() -> None:
+    local = LocalGrid([client(node, None) for node in (1, 2, 3)])
+    grid = CompressedGrid(local, "natural", max_nodes=3, seed=2)
+    sent, received = [], []
+    for seed, nodes in enumerate(([1, 2], [2, 3])):
+        train(grid, local, nodes, seed)
+        sent.append([data_bytes(message) for message in local.down])
+        received.append([data_bytes(message) for message in local.up])
+    report = grid.report()
+    assert list(report.rounds) == [1, 2]
+    for number, traffic in report.rounds.items():
+        assert (traffic.messages, traffic.replies) == (2, 2)
+        assert traffic.down == sum(sent[number - 1])
+        assert traffic.up == sum(received[number - 1])
+        assert (
+            traffic.plain_up
+            == traffic.plain_down
+            == 2 * data_bytes(Message(RecordDict({"arrays": weights(0)}), 1, "train"))
+        )
+    assert report.by_node[2].down == sent[0][1] + sent[1][0]
+    assert report.by_node[2].up == received[0][1] + received[1][0]
+    assert set(report.by_node) == {1, 2, 3}
+    for name in ("down", "up", "plain_down", "plain_up", "messages", "replies"):
+        total = getattr(report.traffic, name)
+        assert total == sum(getattr(one, name) for one in report.rounds.values())
+        assert total == sum(getattr(one, name) for one in report.by_node.values())
+    assert report.rounds[2].up < report.rounds[2].plain_up / 2
+    assert report.traffic.ratio > 1.5
+    assert report.as_dict()["traffic"]["up"] == report.traffic.up
+
+
+def test_only_so_many_nodes_are_counted() -> None:
+    local = LocalGrid([client(node, None) for node in (1, 2, 3)])
+    grid = CompressedGrid(local, "natural", max_nodes=2, seed=2)
+    train(grid, local, [1, 2], 0)
+    train(grid, local, [3], 1)
+    assert set(grid.report().by_node) == {2, 3}
+    assert grid.report().traffic.messages == 3

@@ -18,6 +18,7 @@ from fewbits.flower.server.nodes import GridReport, Nodes
 from fewbits.flower.server.outbox import Outbox
 from fewbits.flower.server.replies import ReplyReader
 from fewbits.flower.server.ticket import Rejection, Ticket
+from fewbits.flower.server.traffic import TrafficMeter
 from fewbits.policy import Policy
 from fewbits.rng import Rng
 
@@ -72,7 +73,8 @@ class CompressedGrid(Grid):
         self._grid, self._uniform, self._nodes = grid, uniform, Nodes(max_nodes)
         self._downlink = Downlink(Direction.of(down, None, policy), rng, self._nodes)
         self._outbox = Outbox(session, self._downlink, self._nodes)
-        self._inbox = Inbox(self._nodes, reader)
+        self._meter = TrafficMeter(max_nodes)
+        self._inbox = Inbox(self._nodes, reader, self._meter)
         self._pushed: dict[str, Ticket] = {}
 
     @property
@@ -87,13 +89,16 @@ class CompressedGrid(Grid):
         return list(self._inbox.rejections)
 
     def report(self) -> GridReport:
-        """How many replies were left out, nodes remembered and forgotten, and their bytes."""
+        """Bytes by exchange and by node, replies that were left out, nodes and their memories."""
         return GridReport(
             exchanges=self._inbox.exchange,
             rejected=self._inbox.rejected_replies,
             nodes=len(self._nodes),
             evicted=self._nodes.evicted,
             memory_bytes=self._nodes.memory_bytes,
+            traffic=self._meter.total,
+            rounds=self._meter.rounds,
+            by_node=self._meter.nodes,
         )
 
     def send_and_receive(
@@ -107,20 +112,20 @@ class CompressedGrid(Grid):
         end = None if timeout is None else time.monotonic() + timeout
         self._inbox.exchange += 1
         originals = list(messages)
-        tickets = self._outbox.tickets(originals)
+        tickets = self._tickets(originals)
         answers = self._exchanged(tickets, timeout)
         left = None if end is None else end - time.monotonic()
         if answers.strangers and (left is None or left > 0):
             lost = {ticket.number for ticket in answers.strangers}
             pairs = zip(originals, tickets, strict=True)
             missed = [original for original, ticket in pairs if ticket.number in lost]
-            late = self._exchanged(self._outbox.tickets(missed, again=True), left)
+            late = self._exchanged(self._tickets(missed, again=True), left)
             answers = Answers(answers.found + late.found, late.strangers)
         return self._taken(answers, uniform=self._uniform)
 
     def push_messages(self, messages: Iterable[Message]) -> list[str]:
         self._inbox.exchange += 1
-        tickets = self._outbox.tickets(list(messages))
+        tickets = self._tickets(list(messages))
         ids = list(self._grid.push_messages([ticket.message for ticket in tickets]))
         own = {ticket.message.metadata.message_id: ticket for ticket in tickets}
         for one, ticket in zip(ids, tickets, strict=False):
@@ -140,6 +145,11 @@ class CompressedGrid(Grid):
             if one in self._pushed and self._pushed[one].number in done:
                 del self._pushed[one]
         return self._taken(answers, uniform=False)
+
+    def _tickets(self, originals: Sequence[Message], *, again: bool = False) -> list[Ticket]:
+        made = self._outbox.tickets(originals, again=again)
+        self._meter.sent(self._inbox.exchange, originals, [ticket.message for ticket in made])
+        return made
 
     def _exchanged(self, tickets: Sequence[Ticket], timeout: float | None) -> Answers:
         sent = [ticket.message for ticket in tickets]

@@ -13,6 +13,7 @@ from fewbits.flower.control import Response
 from fewbits.flower.server.nodes import Memory, Nodes
 from fewbits.flower.server.replies import CheckedReply, ReplyReader
 from fewbits.flower.server.ticket import Rejection, Ticket
+from fewbits.flower.server.traffic import TrafficMeter
 from fewbits.flower.server.uniform import unlike_most
 
 _LOG = logging.getLogger("flwr")
@@ -44,8 +45,8 @@ class Inbox:
     Whatever a client has sent, and whatever error it leads to, costs only that client's reply.
     """
 
-    def __init__(self, nodes: Nodes, reader: ReplyReader) -> None:
-        self._nodes, self._reader = nodes, reader
+    def __init__(self, nodes: Nodes, reader: ReplyReader, meter: TrafficMeter) -> None:
+        self._nodes, self._reader, self._meter = nodes, reader, meter
         self.exchange = self.rejected_replies = 0
         self.rejections: deque[Rejection] = deque(maxlen=_REMEMBERED)
 
@@ -65,6 +66,7 @@ class Inbox:
                 del expected[node]
         for node, reply in sent:
             if expected.get(node):
+                self._meter.received(self.exchange, node, reply)
                 self._read_one(reply, expected[node], answers)
         return answers
 
@@ -117,6 +119,7 @@ class Inbox:
                 final.append(self.rejected(answer.ticket, reason).message)
                 continue
             if answer.checked is not None:
+                self._meter.rebuilt(self.exchange, answer.ticket.node, answer.message)
                 self._take(answer.checked, answer.ticket)
             final.append(answer.message)
         return final

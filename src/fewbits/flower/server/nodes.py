@@ -2,9 +2,10 @@
 
 import logging
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from fewbits.flower.records import Arrays
+from fewbits.flower.server.traffic import ArrayTraffic
 
 _LOG = logging.getLogger("flwr")
 
@@ -32,6 +33,8 @@ class GridReport:
 
     `rejected` counts replies that were left out, `nodes` the nodes that are remembered, `evicted`
     how often one was forgotten for another, and `memory_bytes` what the clients' shifts take.
+    `traffic` counts the bytes of arrays in all messages, `rounds` those of each exchange by its
+    number, and `by_node` those of each node.
     """
 
     exchanges: int
@@ -39,6 +42,13 @@ class GridReport:
     nodes: int
     evicted: int
     memory_bytes: int
+    traffic: ArrayTraffic = field(default_factory=ArrayTraffic)
+    rounds: dict[int, ArrayTraffic] = field(default_factory=dict)
+    by_node: dict[int, ArrayTraffic] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, object]:
+        """All figures by name, for a logger or JSON."""
+        return asdict(self)
 
 
 class Nodes:
