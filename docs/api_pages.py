@@ -12,6 +12,7 @@ MODULES = {
     "fewbits.ddp": "DistributedDataParallel",
     "fewbits.fsdp": "FSDP2",
     "fewbits.localsgd": "LocalSGD and DiLoCo",
+    "fewbits.huggingface": "the Trainer of Hugging Face",
     "fewbits.flower": "Flower's clients and server",
     "fewbits.feedback": "memories, also without torch",
     "fewbits.methods": "optimisation methods over frames",

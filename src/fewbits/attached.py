@@ -1,16 +1,26 @@
 """The methods that all adapters give their users, and the models that they take."""
 
 from collections.abc import Container, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import profiler
 from torch.optim import Optimizer
 
 from fewbits.errors import SpecError
 from fewbits.feedback import Feedback
-from fewbits.session import MAX_STEP_COUNT, ModelParameter, SavedState, Session, warn_user
+from fewbits.session import (
+    MAX_STEP_COUNT,
+    ModelParameter,
+    SavedState,
+    Session,
+    StepReport,
+    warn_user,
+)
 from fewbits.transport.tensors import AVERAGED, real_shape
 
 TESTED_TORCH = ("2.13",)  # docs/stability.md has them too
@@ -56,6 +66,26 @@ def sparse(name: str) -> SpecError:
         f"the layer {name!r} makes sparse gradients, which are not compressed: make it with "
         "sparse=False, or train with fewbits.localsgd, which exchanges parameters"
     )
+
+
+_COMPILED = "_orig_mod"  # where torch.compile keeps the module that it was given
+
+
+def uncompiled(model: nn.Module) -> nn.Module:
+    """The module that was given to torch.compile, or the model itself."""
+    while isinstance(inner := getattr(model, _COMPILED, None), nn.Module):
+        model = inner
+    return model
+
+
+def uncompiled_name(name: str) -> str:
+    """A parameter's name as it is without torch.compile, so that both runs are the same."""
+    return name.replace(f"{_COMPILED}.", "")
+
+
+def ranges(name: str) -> AbstractContextManager[object]:
+    """A range in torch's profiler; nothing while none runs, because a range takes microseconds."""
+    return profiler.record_function(name) if profiler._is_profiler_enabled else nullcontext()
 
 
 class Attached:
@@ -108,9 +138,36 @@ class Attached:
     def rescale(self, factor: float) -> None:
         """Multiply all memories; call it on every rank when gradients grow by this factor.
 
-        After `scaler.update()` of a GradScaler: its new scale over its old one.
+        `track` does so for a GradScaler.
         """
         self.session.checkpoint.rescale(factor)
+
+    def track(self, scaler: Any) -> None:
+        """Rescale all memories when `scaler.update()` of a GradScaler changes its scale.
+
+        Every rank must call this once, before the first step. Without feedback it does nothing.
+        """
+        if not (hasattr(scaler, "update") and hasattr(scaler, "get_scale")):
+            raise SpecError(f"track takes a GradScaler, got {type(scaler).__name__}")
+        known: list[Any] = vars(self).setdefault("_scalers", [])
+        if any(scaler is each for each in known):
+            raise SpecError("this GradScaler is tracked already")
+        known.append(scaler)
+        update = scaler.update
+
+        @wraps(update)
+        def rescaling(*given: Any, **named: Any) -> None:
+            before = scaler.get_scale() if self.feedback is not None else 1.0
+            update(*given, **named)
+            after = scaler.get_scale() if self.feedback is not None else 1.0
+            if after != before:
+                self.rescale(after / before)
+
+        scaler.update = rescaling
+
+    def last_step(self) -> StepReport:
+        """Bytes, seconds and error of the last step, or round, that has ended on this rank."""
+        return self.session.accounting.last_step()
 
 
 class AttachedToSteps(Attached):

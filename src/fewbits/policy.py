@@ -6,7 +6,7 @@ The string `"exact"` is short for `Exact`.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
@@ -110,6 +110,37 @@ def resolved(policy: Policy | Mapping[str, str | Operator] | None, default: Poli
     if not callable(policy):
         raise SpecError(f"policy must be a mapping or a function, got {type(policy).__name__}")
     return policy
+
+
+def refuse_unmatched(policy: Policy, names: Collection[str]) -> None:
+    """Raise `SpecError` for a pattern that matches none of these names: it may be misspelt."""
+    for pattern in _patterns(policy):
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise SpecError(
+                f"the policy's pattern {pattern!r} matches none of the {len(names)} parameters; "
+                f"near names are {', '.join(_near(pattern, names)) or 'none'}"
+            )
+
+
+def _patterns(policy: Policy) -> Iterator[str]:
+    if isinstance(policy, ByName):
+        yield from policy.rules
+    elif isinstance(policy, Chain):
+        for part in policy.policies:
+            yield from _patterns(part)
+
+
+def _near(pattern: str, names: Collection[str]) -> list[str]:
+    """Up to three names that look like the pattern."""
+    from difflib import SequenceMatcher
+
+    plain = pattern.replace("*", "")
+
+    def likeness(name: str) -> float:
+        whole = SequenceMatcher(None, plain, name)
+        return max(whole.ratio(), whole.find_longest_match().size / max(len(plain), 1))
+
+    return sorted(names, key=likeness, reverse=True)[:3]
 
 
 def is_biased(operator: Operator) -> bool:

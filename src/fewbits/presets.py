@@ -32,6 +32,26 @@ PRESETS = {
 }
 
 
+REFERENCES = {
+    "none": "leave `attach` out",
+    "fp16-hook": "write 'float16', or register torch's own hook: "
+    "model.register_comm_hook(None, default_hooks.fp16_compress_hook)",
+    "powersgd": "write model.register_comm_hook(PowerSGDState(None, matrix_approximation_rank={}, "
+    "start_powerSGD_iter=2), powerSGD_hook), both from "
+    "torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook",
+}
+"""What `fewbits train` compares with and is none of our operators: what to write instead."""
+
+
+def refuse_reference(spec: object) -> None:
+    """Raise `SpecError` with the line to write for a name that only `fewbits train` knows."""
+    name, _, rest = spec.partition(":") if isinstance(spec, str) else ("", "", "")
+    if name in REFERENCES:
+        rank = rest.partition("=")[2].strip() or "4"
+        instead = REFERENCES[name].format(rank)
+        raise SpecError(f"{spec!r} is a reference of `fewbits train`, no operator: {instead}")
+
+
 def expand(worker: object, **others: object) -> Preset | None:
     """The preset of this name, or None."""
     preset = PRESETS.get(worker) if isinstance(worker, str) else None

@@ -1,5 +1,7 @@
 """Parameters of unusual kinds are averaged whole or refused by name, never in part."""
 
+from collections.abc import Callable
+
 import pytest
 from launch import Launcher
 from raised import SLACK, check_raised, others
@@ -31,13 +33,17 @@ def test_complex_gradients_are_averaged_whole(launcher: Launcher, adapter: str, 
 
 @pytest.mark.parametrize(("adapter", "bag"), [("ddp", False), ("ddp", True), ("fsdp", False)])
 def test_a_layer_with_sparse_gradients_is_refused_by_its_name(
-    launcher: Launcher, adapter: str, bag: bool
+    launcher: Launcher,
+    adapter: str,
+    bag: bool,
+    record_property: Callable[[str, object], None],
 ) -> None:
     for outcome in launcher.run("sparse", adapter=adapter, bag=bag):
         assert outcome.error == "SpecError", outcome
         assert "deep.table" in outcome.message
         assert "sparse=False" in outcome.message
         assert "attached" not in outcome.result
+    record_property("message", outcome.message)
 
 
 def test_sparse_gradients_that_come_anyway_are_a_typed_error(launcher: Launcher) -> None:
@@ -77,13 +83,14 @@ def test_parameters_that_do_not_fill_their_bucket_are_refused(launcher: Launcher
 
 @pytest.mark.parametrize("adapter", ["ddp", "fsdp", "localsgd"])
 def test_a_second_attach_is_refused_before_any_rank_is_asked(
-    launcher: Launcher, adapter: str
+    launcher: Launcher, adapter: str, record_property: Callable[[str, object], None]
 ) -> None:
     for outcome in launcher.run("twice attached", adapter=adapter):
         assert outcome.error == "SpecError", outcome
         assert "already" in outcome.message
         assert "\n" not in outcome.message
         assert outcome.result["asked"] == 0
+    record_property("message", outcome.message)
 
 
 @pytest.mark.parametrize("adapter", ["fsdp", "localsgd"])

@@ -74,15 +74,17 @@ def live(order: dict[str, Any]) -> None:
     import endings
     import faults
     import kinds
+    import loops
     import memories
     import rounds
     import scenarios
     import sharded
     import streams
+    import trainers
 
     world = World(order["rank"], order["world"], Path(order["folder"]))
     modules = (scenarios, faults, memories, rounds, sharded, continuations, endings, kinds)
-    modules = *modules, streams
+    modules = *modules, streams, loops, trainers
     known = {name: run for module in modules for name, run in module.SCENARIOS.items()}
     faulthandler.dump_traceback_later(order["deadline"] - 2)  # says where a rank hangs
     said: dict[str, Any] = {"result": world.result}

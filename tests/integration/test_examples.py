@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -213,6 +214,7 @@ STATED = {  # what each of these needs, by its own words, beside fewbits[torch]
     "local_sgd.py": "nothing else",
     "local_sgd_lightning.py": "lightning",
     "ddp_accelerate.py": "accelerate",
+    "ddp_monitoring.py": "nothing else",
     "ddp_ray.py": "ray[train]",
 }
 
@@ -331,3 +333,16 @@ def test_the_ray_example_trains_and_reports_fewer_bytes() -> None:
     first, _, last = printed.partition(" loss ")[2].split()[:3]
     assert float(last) < float(first) / 10
     assert "3.44× less than plain all-reduce" in printed
+
+
+def test_the_monitoring_example_logs_every_step_with_stand_ins() -> None:
+    tools = ("tensorboard", "wandb", "prometheus")
+    command = torchrun("ddp_monitoring.py", "--standalone", "--nproc-per-node", "2")
+    printed = finished([*command, *tools], clean=True)
+    for tool in tools:
+        lines = [line for line in printed.splitlines() if line.startswith(tool)]
+        if find_spec("prometheus_client" if tool == "prometheus" else tool) is None:
+            assert len(lines) == 5
+            assert all("'fewbits/ratio': 3." in line for line in lines)
+            errors = [float(line.partition("relative_error': ")[2].split(",")[0]) for line in lines]
+            assert 0.1 < min(errors) <= max(errors) < 0.4  # expected is at most √(1/8)

@@ -220,3 +220,18 @@ def test_without_names_the_verdict_is_one_of_what_auto_tries() -> None:
         assert better_in_theory(rows, advised).startswith(f"in theory {told}" if told else "")
         assert bool(better_in_theory(rows, advised)) is bool(told)
         assert better_in_theory(rows, rows) == ""
+
+
+def test_an_operator_is_named_as_train_names_it(given: Path) -> None:
+    named = json.loads(plan("--json", "--speeds", given, "--operator", "tiny").stdout)
+    spelt = json.loads(plan("--json", "--speeds", given, presets.PRESETS["tiny"].operator).stdout)
+    assert named["operators"] == spelt["operators"]
+    two = plan("natural", "--operator", "bfloat16", "--json", "--speeds", given)
+    assert {row["spec"] for row in json.loads(two.stdout)["operators"]} == {"natural", "bfloat16"}
+
+
+@pytest.mark.parametrize(("spec", "word"), [("powersgd:rank=4", "PowerSGD"), ("auto", "measuring")])
+def test_what_is_no_operator_is_told_in_one_line(given: Path, spec: str, word: str) -> None:
+    errors = plan("--operator", spec, "--speeds", given, code=2).stderr
+    assert word in errors
+    assert len(errors.splitlines()) == 1

@@ -12,6 +12,7 @@ from fewbits import presets, registry
 from fewbits.bench import speeds
 from fewbits.cli.console import Parser, ProgressBar, Renamed, print_json, table
 from fewbits.collectives.payload import UNIT
+from fewbits.core.operator import Operator
 from fewbits.errors import SpecError
 from fewbits.theory import cost, planner, quantities
 from fewbits.theory.cost import Codec, Link, TrainingJob
@@ -32,6 +33,10 @@ def add_options(parser: Parser) -> None:
     )
     add = partial(_add, parser)
     parser.add_argument("specs", nargs="*", metavar="SPEC", help="operators (default: a selection)")
+    text = "the same as SPEC, or tiny; may be repeated"
+    parser.add_argument(
+        "--operator", action="append", default=[], metavar="SPEC", dest="named", help=text
+    )
     add("--params", quantities.count, "parameters of the model, such as 25e6")
     add("--workers", quantities.count, "how many exchange gradients")
     add("--bandwidth", quantities.bits_per_second, "of a worker's link, such as 1Gbit or 100Mbps")
@@ -56,8 +61,8 @@ def add_options(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     setting = _setting(options)
-    chosen = [registry.operator(spec) for spec in options.specs or SPECS]
-    specs = list(dict.fromkeys(operator.spec for operator in chosen))
+    options.specs = [*options.specs, *options.named]
+    specs = list(dict.fromkeys(_operator(spec).spec for spec in options.specs or SPECS))
     costs = _costs(options, specs)
     unit = min(setting.job.values, UNIT)
     candidates = [
@@ -77,6 +82,15 @@ def run(options: argparse.Namespace) -> None:
     print(f"modelled: {MODELLED}")
     if any(not row.unbiased for row in rows):
         print("* biased: iterations hold where gradients agree; otherwise use error feedback")
+
+
+def _operator(spec: str) -> Operator:
+    """The operator of a spec, or of a preset by its name."""
+    if spec == presets.AUTO:
+        raise SpecError("auto chooses by measuring a run: without SPEC, this plans what it tries")
+    presets.refuse_reference(spec)
+    preset = presets.PRESETS.get(spec)
+    return registry.operator(spec if preset is None else preset.operator)
 
 
 def everyday(rows: list[Prediction]) -> list[Prediction]:

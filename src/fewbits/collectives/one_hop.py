@@ -33,7 +33,7 @@ class OneHop(Reduction):
         promised = partial(self.promised, batch, progress)
         yield from self.first_hop(batch, values, rng, progress, promised, self.coming)
         result = self.result(values)
-        guarded(lambda: self._finish(result), progress)
+        guarded(lambda: self._finish(result), progress, "decode")
         return result
 
     def _finish(self, result: npt.NDArray[Any]) -> Tally:

@@ -84,7 +84,7 @@ class Owned(Reduction):
             self.incoming,
             progress,
         )
-        guarded(lambda: self._finish(result), progress)
+        guarded(lambda: self._finish(result), progress, "decode")
         return result
 
     def _relay(self, means: npt.NDArray[Any], rng: Rng) -> Tally:

@@ -1,14 +1,20 @@
 """A rank's progress: its step, what it must tell the others, and what it has spent."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Literal
 
 from fewbits.collectives.promises import Promises
 
 NonFinite = Literal["propagate", "skip", "raise"]
+Ranges = Callable[[str], AbstractContextManager[object]]
+"""What shows a profiler the part of a step that a name stands for."""
+
+
+def _unseen(_: str) -> AbstractContextManager[object]:
+    return nullcontext()
 
 
 @dataclass(slots=True)
@@ -24,12 +30,14 @@ class Spending:
     nonfinite: int = 0
     below_span: int = 0  # values other than 0 that are smaller than what a switch can add
     resent: int = 0  # packets to aggregators
+    ranges: Ranges = _unseen
 
     @contextmanager
-    def codec(self) -> Iterator[None]:
+    def codec(self, what: str = "codec") -> Iterator[None]:
         began, cpu = time.perf_counter(), time.thread_time()
         try:
-            yield
+            with self.ranges(f"fewbits.{what}"):
+                yield
         finally:
             self.codec_seconds += time.perf_counter() - began
             self.codec_cpu_seconds += time.thread_time() - cpu
@@ -38,7 +46,8 @@ class Spending:
     def wire(self) -> Iterator[None]:
         began = time.perf_counter()
         try:
-            yield
+            with self.ranges("fewbits.exchange"):
+                yield
         finally:
             self.wire_seconds += time.perf_counter() - began
 

@@ -143,9 +143,9 @@ class Reduction(ABC):
         """
         outgoing, incoming = payloads
         question = Question(self.comm, batch, progress, payloads)
-        tally = guarded(work, progress)
+        tally = guarded(work, progress, "encode" if phase is Phase.FIRST_HOP else "relay")
         peers = [rank for rank in range(self.comm.size) if rank != self.comm.rank]
-        with progress.spent.codec():
+        with progress.spent.codec("checksum"):
             distinct = {id(outgoing[rank]): outgoing[rank] for rank in peers}  # one may go to all
             crcs = {key: _crc32c(payload.data) for key, payload in distinct.items()}
         header = self._header(batch, phase, tally, progress)
@@ -167,7 +167,7 @@ class Reduction(ABC):
                 sent = sum(_size(rest[0][rank]) for rank in peers)
                 progress.link.see(sent, time.perf_counter() - began)
         progress.spent.payload_bytes += sum(_size(rest[0][rank]) for rank in peers)
-        guarded(lambda: _verified(answers, incoming, peers), progress)
+        guarded(lambda: _verified(answers, incoming, peers), progress, "checksum")
 
     def _header(
         self, batch: int, phase: Phase, tally: Tally, progress: RankProgress
@@ -272,12 +272,12 @@ def commit(
     progress.sequence = 0
 
 
-def guarded(work: Callable[[], Tally], progress: RankProgress) -> Tally:
+def guarded(work: Callable[[], Tally], progress: RankProgress, what: str = "codec") -> Tally:
     """Do codec work and time it; an error is kept for the next header, and then none is done."""
     if progress.fault is not None:
         return Tally()
     try:
-        with progress.spent.codec():
+        with progress.spent.codec(what):
             return work()
     except Exception as error:  # told to all ranks and raised there
         progress.fault = error

@@ -21,7 +21,7 @@ except ModuleNotFoundError as error:
     raise MissingExtraError.of("fewbits.ddp needs torch", "torch") from error
 
 from fewbits.ddp.compression import Compression, attach, hook
-from fewbits.session import Report
+from fewbits.session import Report, StepReport
 from fewbits.switch.job import Aggregators
 
-__all__ = ["Aggregators", "Compression", "Report", "attach", "hook"]
+__all__ = ["Aggregators", "Compression", "Report", "StepReport", "attach", "hook"]

@@ -4,10 +4,18 @@ from collections.abc import Iterable
 from typing import Any, Unpack
 
 import torch
+from torch import nn
 from torch.distributed import GradBucket  # type: ignore[attr-defined]
 from torch.nn.parallel import DistributedDataParallel
 
-from fewbits.attached import AttachedToSteps, placed, refuse_sparse
+from fewbits.attached import (
+    AttachedToSteps,
+    placed,
+    ranges,
+    refuse_sparse,
+    uncompiled,
+    uncompiled_name,
+)
 from fewbits.core.operator import Operator
 from fewbits.ddp import buckets
 from fewbits.errors import SpecError
@@ -24,10 +32,9 @@ from fewbits.session import (
 )
 from fewbits.transport.torch_comm import TorchComm
 
-_HOOKED = (
-    "the model has a communication hook already, perhaps of an earlier attach: wrap its module in "
-    "a new DistributedDataParallel to attach another"
-)
+_AGAIN = "wrap its module in a new DistributedDataParallel to attach another"
+_HOOKED = f"the model has a communication hook of torch already: {_AGAIN}"
+_TWICE = f"the model has a compression already, of an earlier attach: {_AGAIN}"
 
 
 class Compression(AttachedToSteps):
@@ -57,7 +64,7 @@ class Compression(AttachedToSteps):
             comm or TorchComm(process_group, chosen.timeout),
             routing,
             chosen,
-            AdapterParts(device=device, formats=formats),
+            AdapterParts(device=device, formats=formats, ranges=ranges),
         )
 
     def submit(self, bucket: GradBucket) -> "torch.futures.Future[torch.Tensor]":
@@ -69,7 +76,8 @@ class Compression(AttachedToSteps):
         if job.is_last:
             # DDP waits for every bucket right after this one. Waiting here costs no overlap and
             # lets an error leave backward() with its own type: a future would make it RuntimeError.
-            self.session.wait(job)
+            with ranges("fewbits.wait"):
+                self.session.wait(job)
         return future
 
     def report(self) -> Report:
@@ -88,13 +96,14 @@ def hook(state: Compression, bucket: GradBucket) -> torch.futures.Future[torch.T
 
 @takes(GradientOptions)
 def attach(
-    model: DistributedDataParallel,
+    model: nn.Module,
     uplink: str | Operator,
     downlink: str | Operator | None = None,
     **options: Unpack[GradientOptions],
 ) -> Compression:
     """Compress a DDP model's gradients; every rank must call this with the same arguments.
 
+    The model may have gone through torch.compile, before or after it was wrapped in DDP.
     `uplink` compresses each rank's gradient, `downlink` the mean that is sent back: by default the
     same operator if it is unbiased, a cast, or there is feedback, else `natural`, entropy coded if
     that operator is; `"identity"` for one direction only. `uplink="tiny"` is a preset, an operator
@@ -102,15 +111,16 @@ def attach(
     bfloat16, `natural` or `natural:coder=rans` is fastest on this link, with `allow_bias` also
     `tiny`, and keeps the fastest.
     """
+    model = uncompiled(model)
     if not isinstance(model, DistributedDataParallel):
         raise SpecError(f"attach takes a DistributedDataParallel model, got {type(model).__name__}")
-    if getattr(model, "_comm_hooks", ()):  # torch takes one, and never gives it back
-        raise SpecError(_HOOKED)
+    for registered, _ in getattr(model, "_comm_hooks", ()):  # torch takes one for good
+        raise SpecError(_TWICE if registered is hook else _HOOKED)
     refuse_sparse(model.module, model.parameters_to_ignore)
     compression = Compression(
         uplink,
         downlink,
-        names=model.module.named_parameters(),
+        names=((uncompiled_name(name), own) for name, own in model.module.named_parameters()),
         process_group=model.process_group,
         **options,
     )

@@ -8,7 +8,14 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from fewbits.attached import AttachedToSteps, described, placed, refuse_sparse
+from fewbits.attached import (
+    AttachedToSteps,
+    described,
+    placed,
+    ranges,
+    refuse_sparse,
+    uncompiled,
+)
 from fewbits.core.operator import Operator
 from fewbits.errors import PeerError, SpecError
 from fewbits.fsdp import shards
@@ -71,6 +78,7 @@ class ShardedCompression(AttachedToSteps):
     def __init__(
         self, model: nn.Module, uplink: str | Operator, **options: Unpack[ScatterOptions]
     ) -> None:
+        model = uncompiled(model)
         self.groups = shards.groups(model)
         collectives = [group.its._reduce_scatter_comm for group in self.groups]
         if any(isinstance(each, CompressedReduceScatter) for each in collectives):
@@ -83,7 +91,7 @@ class ShardedCompression(AttachedToSteps):
         routing = replace(route(uplink, None, chosen, ModelParameters(given)), downlink=Identity())
         self._comm = TorchComm(self.groups[0].process_group, chosen.timeout)
         device, formats = placed(model.parameters())
-        parts = replace(_parts(self.groups), device=device, formats=formats)
+        parts = replace(_parts(self.groups), device=device, formats=formats, ranges=ranges)
         self.session = Session(self._comm, routing, chosen, parts)
 
     def install(self) -> None:

@@ -9,7 +9,7 @@ from weakref import WeakSet
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from fewbits.attached import Attached, described, placed
+from fewbits.attached import Attached, described, placed, ranges, uncompiled
 from fewbits.backend.buffers import Buffer
 from fewbits.collectives.comm import exchange
 from fewbits.core.operator import Operator
@@ -20,7 +20,7 @@ from fewbits.localsgd.outer import outer as named_outer
 from fewbits.localsgd.report import LocalReport
 from fewbits.localsgd.rounds import Rounds
 from fewbits.localsgd.standing import Standing
-from fewbits.policy import Exact, Policy
+from fewbits.policy import Exact, Policy, refuse_unmatched
 from fewbits.presets import AUTO
 from fewbits.session import (
     AdapterParts,
@@ -58,6 +58,7 @@ class LocalSGD(Attached):
         comm: SessionComm | None = None,
         **options: Unpack[RoundOptions],
     ) -> None:
+        model = uncompiled(model)
         _check(model, uplink)
         self._model = model
         chosen = LocalOptions.of(options)
@@ -75,7 +76,9 @@ class LocalSGD(Attached):
         )
         self._under_way: list[Job] = []
         given = [described(name, own) for name, own in (*named, *buffers)]
-        rules = _exact_buffers(resolved_policy(chosen.policy), {name for name, _ in buffers})
+        wanted, held = resolved_policy(chosen.policy), {name for name, _ in buffers}
+        refuse_unmatched(wanted, [*dict(model.named_parameters()), *held])
+        rules = _exact_buffers(wanted, held)
         chosen = replace(chosen, policy=rules)
         self.session = Session(
             comm or TorchComm(chosen.process_group, chosen.timeout),
@@ -101,6 +104,7 @@ class LocalSGD(Attached):
             check=standing.check,
             take=standing.take,
             settle=self._settle,
+            ranges=ranges,
         )
 
     def share_start(self) -> None:

@@ -21,6 +21,7 @@ from fewbits.session.report import Report
 from fewbits.session.routing import ModelParameter, ModelParameters, Routing
 from fewbits.session.session import Session
 from fewbits.session.state import MAX_STEP_COUNT, SavedState
+from fewbits.session.steps import StepReport
 from fewbits.session.warned import warn_user
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "ScatterOptions",
     "Session",
     "SessionComm",
+    "StepReport",
     "listed",
     "option",
     "resolved_policy",

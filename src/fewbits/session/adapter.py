@@ -8,6 +8,7 @@ from typing import Protocol
 from fewbits.backend.buffers import Buffer
 from fewbits.collectives.comm import BoxComm, Comm, Pending
 from fewbits.collectives.payload import Unit
+from fewbits.collectives.progress import Ranges
 from fewbits.core.vector import Vector
 from fewbits.errors import DisagreementError
 from fewbits.session.routing import Routing
@@ -78,7 +79,8 @@ class AdapterParts:
     is where the values lie, and `formats` are theirs.
 
     An adapter saves its own `arrays` by name. `check` raises `DisagreementError` for arrays that
-    `take` could not take, and `settle` waits for exchanges that are under way.
+    `take` could not take, and `settle` waits for exchanges that are under way. `ranges` shows a
+    profiler the parts of a step.
     """
 
     agreed: Mapping[str, str] = field(default_factory=dict)
@@ -94,3 +96,4 @@ class AdapterParts:
     check: Callable[[Sequence[SavedState], bool], None] = _refuse_all
     take: Callable[[SavedState], None] = _nothing
     settle: Callable[[], None] = _nothing
+    ranges: Ranges | None = None

@@ -1,5 +1,6 @@
 """Saves a rank's part of a session, and lets all ranks resume from it together."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from fewbits.session.agreement import RankAgreement
 from fewbits.session.memories import MemoryShapes
 from fewbits.session.state import RankState, SavedState, StateOrigin
 
+_LOG = logging.getLogger(__name__)
 OWN = "own/"
 """How names of arrays begin that an adapter saves beside the memories."""
 
@@ -47,6 +49,7 @@ class Checkpoint:
 
     def save(self, folder: str | Path) -> None:
         state.write(folder, self.state_dict())
+        _LOG.info("step %d is saved in %s", self._agreement.progress.step, folder)
 
     def load(self, folder: str | Path, *, reshard: bool = False) -> None:
         self._go_on(lambda: state.read(folder, self.origin(), reshard), reshard)
@@ -83,6 +86,7 @@ class Checkpoint:
             feedback.store.load(memories)
         self._agreement.progress.step = step
         self._adapter.take(own)
+        _LOG.info("the run goes on from step %d", step)
 
     def _loaded(
         self, saved: SavedState | Sequence[SavedState], reshard: bool

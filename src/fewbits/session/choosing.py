@@ -1,5 +1,6 @@
 """Chooses the reducer of the step that begins now; for `auto` by timing the steps of each."""
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 
@@ -13,6 +14,8 @@ from fewbits.session.adapter import SessionComm
 from fewbits.session.auto import UNCOMPRESSED, Auto, Decision, Figures
 from fewbits.session.jobs import Job, JobValues
 from fewbits.session.reducer import Reducer
+
+_LOG = logging.getLogger(__name__)
 
 
 class Chooser:
@@ -76,6 +79,8 @@ class AutoChooser(Chooser):
         auto = self._auto
         auto.ranks = comm.size
         auto.end_step(progress.step, figures, lambda own: largest(comm, own), sample)
+        if auto.decision is not None and auto.decision != self.decision:
+            _LOG.info("auto goes on with %s from step %d on", auto.current, progress.step)
         self.reducer, self.decision = auto.reducer, auto.decision
         self.trying = None if auto.decision else auto.current
         progress.promises = self.reducer.promises

@@ -57,6 +57,10 @@ def _routed(
     model: ModelParameters,
 ) -> Routing:
     """A routing; `SpecError` if the feedback cannot correct an operator."""
+    for given in (uplink, downlink):
+        presets.refuse_reference(given)
+    if model.given:
+        policies.refuse_unmatched(rules, [each.name for each in model.given])
     preset = presets.expand(uplink, downlink=downlink, feedback=feedback)
     if preset is not None:
         uplink, feedback = preset.operator, preset.feedback

@@ -61,8 +61,8 @@ class JobValues(Outcome, Protocol):
     def multiply(self, factor: float) -> None:
         """Multiply all values."""
 
-    def sample(self, count: int) -> npt.NDArray[np.float32]:
-        """The first values, at most `count`."""
+    def sample(self, count: int, start: int = 0) -> npt.NDArray[np.float32]:
+        """A copy of the values from `start` on, at most `count`."""
 
 
 class StreamOutcome(Protocol):
@@ -200,5 +200,5 @@ class ArrayValues:
     def multiply(self, factor: float) -> None:
         self._array *= self._array.dtype.type(factor)
 
-    def sample(self, count: int) -> npt.NDArray[np.float32]:
-        return self._array[:count].astype(np.float32)
+    def sample(self, count: int, start: int = 0) -> npt.NDArray[np.float32]:
+        return self._array[start : start + count].astype(np.float32)

@@ -121,8 +121,8 @@ class JoinedValues:
         for part in self._parts:
             part.multiply(factor)
 
-    def sample(self, count: int) -> npt.NDArray[np.float32]:
-        return self._parts[0].sample(count)
+    def sample(self, count: int, start: int = 0) -> npt.NDArray[np.float32]:
+        return self._parts[0].sample(count, start)
 
 
 def _joined(jobs: Sequence[Job], room: dict[int, npt.NDArray[Any]]) -> Job:

@@ -9,6 +9,7 @@ waits looks whether it lives and moves.
 """
 
 import atexit
+import logging
 import os
 import threading
 import time
@@ -25,6 +26,7 @@ GRACE = 10.0  # seconds beyond the time-outs of the exchange itself
 PARTING = 1.0  # seconds that a program which ends leaves to an exchange that is under way
 
 _ADVICE = "call close() on all ranks and continue from the last state"
+_LOG = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 
 
@@ -182,6 +184,7 @@ class Background(Pipeline):
                 self._reduce(job)
             except BaseException as error:  # raised again where somebody waits
                 self.failure = self.failure or _typed(error)
+                _LOG.error("the exchange has failed: %s", error)
                 if not isinstance(error, Exception):  # nobody has told the other ranks
                     self._watch.abort()
         if job.is_last or self.failure is not None:

@@ -1,5 +1,7 @@
 """The session: the compression of one model on one rank, composed of named parts."""
 
+import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
@@ -14,6 +16,7 @@ from fewbits.session.auto import UNCOMPRESSED
 from fewbits.session.checkpoint import Checkpoint
 from fewbits.session.choosing import AutoChooser, Chooser
 from fewbits.session.configuration import RankConfiguration
+from fewbits.session.exactness import advice
 from fewbits.session.flows import Flow
 from fewbits.session.jobs import Job, Outcome, StreamOutcome
 from fewbits.session.options import REDUCE_SCATTER, Options
@@ -23,9 +26,12 @@ from fewbits.session.reducer import Compressed, Reducer
 from fewbits.session.routing import Routing
 from fewbits.session.scattering import Scattering
 from fewbits.session.streaming import ScatteringStream, Streaming
+from fewbits.session.warned import warn_user
 from fewbits.switch.job import Switching
 
 _Result = TypeVar("_Result")
+_LOG = logging.getLogger(__name__)
+logging.getLogger("fewbits").addHandler(logging.NullHandler())
 
 
 class Session:
@@ -47,6 +53,8 @@ class Session:
         self.comm, self.options = comm, options
         self._flow, self._rng = Flow(comm, options, adapter), _rng(options, adapter.stream)
         self.progress = RankProgress(options.nonfinite)
+        if adapter.ranges is not None:
+            self.progress.spent.ranges = adapter.ranges
         switching = Switching.of(options.collective, options.aggregators)
         self._chooser = _chooser(routing, self.progress, options, self._rng, switching)
         configuration = RankConfiguration(self._chooser, options, adapter)
@@ -56,6 +64,7 @@ class Session:
         self.checkpoint = Checkpoint(self._agreement, adapter, self.start, self.look)
         self._pipeline: Pipeline | None = None
         self._outcomes: list[Outcome] = []  # of this step
+        self._has_advised = False
 
     @property
     def routing(self) -> Routing:
@@ -82,6 +91,20 @@ class Session:
             reducer.prepare(self.comm)
         self.progress.promises = self._chooser.reducer.promises
         self._pipeline = self._background() if self._has_thread else Pipeline(self._reduce)
+        _LOG.info(
+            "rank %d of %d: uplink %s, downlink %s, %s",
+            *(self.comm.rank, self.comm.size, *self._chooser.agreed, self.options.collective),
+        )
+        if self.routing.model.given:
+            self._advise()
+
+    def _advise(self) -> None:
+        """Warn once, on one rank, if little of the model is compressed."""
+        if self._has_advised or self.comm.rank != 0 or self.comm.size == 1:
+            return
+        self._has_advised = True
+        if (text := advice(self._chooser.reducers[-1].routing)) is not None:
+            warn_user(text)
 
     def _take_flow(self, stream: bool) -> None:
         """Let the values travel as all ranks want it."""
@@ -128,6 +151,8 @@ class Session:
         self._started().wait(job)
         if self.failure is not None:
             raise self.failure
+        if job.is_last:
+            self._advise()
 
     def end_step(self) -> None:
         """End the step now, without a thread, if no job is marked as the last."""
@@ -189,6 +214,8 @@ class Session:
         reducer = self._chooser.reducer
         self._outcomes.append(job.outcome or job.values)
         self._chooser.watch(job)
+        if self.stream is None and not self.options.staged:  # a device is not asked for values
+            self.accounting.watch(job)
         if self._works(reducer):
             reducer.start(job, self.comm)
             self.accounting.add(job, self.comm.size)
@@ -209,7 +236,7 @@ class Session:
             self._judge()
         if reducer.feedback is not None:
             reducer.feedback.store.end_step(well=not progress.saw_nonfinite)
-        self.accounting.end_step()
+        self.accounting.end_step(time.perf_counter() - since if since else None)
         if self.accounting.skipped:  # a hook cannot skip the optimizer's step: zero the gradients
             for outcome in self._outcomes:
                 outcome.clear()

@@ -39,7 +39,8 @@ class UnseenStep(NamedTuple):
 class Streaming(Reducer):
     """Averages where the values lie, on every rank in the same order.
 
-    `counted` is called for each step when the host has seen how it went, in the order of steps.
+    `counted` is called for each step when the host has seen how it went, in the order of
+    steps, with the number of steps that have ended since.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class Streaming(Reducer):
         progress: RankProgress,
         options: Options,
         rng: Rng,
-        counted: Callable[[], None],
+        counted: Callable[..., None],
     ) -> None:
         super().__init__(routing, progress)
         self.threads, self.rng, self.device = options.threads, rng, ""
@@ -152,7 +153,7 @@ class Streaming(Reducer):
         progress.spent.saturated += seen.saturated
         progress.spent.nonfinite += seen.nonfinite
         progress.saw_nonfinite = seen.met > 0
-        self._counted()
+        self._counted(later=len(self._unseen))
         progress.saw_nonfinite = False
 
     def _tell(self, step: int, seen: SeenStep, comm: SessionComm) -> None:

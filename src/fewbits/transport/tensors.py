@@ -111,8 +111,9 @@ class TensorValues:
     def multiply(self, factor: float) -> None:
         self.tensor.mul_(factor)
 
-    def sample(self, count: int) -> npt.NDArray[np.float32]:
-        found: npt.NDArray[np.float32] = self.tensor[:count].detach().float().cpu().numpy()
+    def sample(self, count: int, start: int = 0) -> npt.NDArray[np.float32]:
+        part = self.tensor[start : start + count].detach()
+        found: npt.NDArray[np.float32] = part.to("cpu", torch.float32, copy=True).numpy()
         return found
 
     def _on_host(self) -> Tensor:

@@ -45,6 +45,15 @@ class TorchComm:
         self._members: list[int] = []
         self._rank = 0
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Refuse to be pickled with a group, which belongs to this process."""
+        if self._given is None and not self._groups:
+            return super().__reduce_ex__(protocol)
+        raise SpecError(
+            "a model with compression is not pickled or copied whole: save "
+            "model.module.state_dict(), and the compression by its save(folder)"
+        )
+
     @property
     def rank(self) -> int:
         """The number of this rank; 0 before torch.distributed has any."""

@@ -33,6 +33,8 @@ localsgd = pytest.importorskip("fewbits.localsgd")
 
 from fewbits.localsgd.options import LocalOptions, RoundOptions  # noqa: E402
 
+# A model of `LocalSGD` here is small, and goes exact by default.
+pytestmark = pytest.mark.filterwarnings("ignore:.* values are compressed")
 PARAMETERS = [ModelParameter("first", (150, 600)), ModelParameter("second", (700,))]
 COUNT = sum(parameter.size for parameter in PARAMETERS)
 HOSTS = ("127.0.0.1:9", "127.0.0.1:10")

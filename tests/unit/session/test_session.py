@@ -1,9 +1,14 @@
 """A session over `LocalComm`, with NumPy arrays and no framework."""
 
+import logging
+import math
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +17,7 @@ import pytest
 
 from fewbits import DisagreementError, EncodeError, SpecError
 from fewbits.collectives.comm import LocalComm
+from fewbits.policy import Default
 from fewbits.session import (
     AdapterParts,
     ArrayValues,
@@ -163,3 +169,140 @@ def test_no_framework_is_imported() -> None:
 def test_the_session_stays_small() -> None:
     names = [name for name in dir(Session) if not name.startswith("_")]
     assert len(names) < 12, names
+
+
+def test_the_last_step_has_the_figures_of_one_step() -> None:
+    group = sessions()
+    assert group[0].accounting.last_step().step == -1
+    reports = [everyone(group, lambda own: step(own, number)) for number in range(2)]  # noqa: B023
+    assert len(reports) == 2
+    last, total = group[0].accounting.last_step(), Report(**group[0].figures())
+    everyone(group, Session.close)
+    assert (last.step, last.uplink, last.downlink) == (1, "natural", "natural")
+    assert last.plain_bytes == total.plain_bytes // 2
+    assert 0 < last.sent_bytes < total.payload_bytes + total.header_bytes
+    assert last.ratio == pytest.approx(total.ratio, rel=0.05)
+    assert 0 < last.codec_seconds < total.codec_seconds
+    assert last.waiting_seconds > 0
+    own = last.as_dict()
+    assert own["ratio"] == last.ratio
+    assert own["sampled"] == "first"
+    assert "sample" not in own
+
+
+def test_the_error_is_that_of_this_ranks_own_encoding() -> None:
+    errors = {}
+    for uplink in ("natural", "identity", "bfloat16"):
+        group = sessions(uplink)
+        everyone(group, lambda own: step(own, 0))
+        errors[uplink] = [own.accounting.last_step().relative_error for own in group]
+        everyone(group, Session.close)
+    assert errors["identity"] == [None] * RANKS  # nothing was compressed
+    for found in errors["natural"]:
+        assert found == pytest.approx(math.sqrt(0.08), rel=0.25)  # of Gaussian values, below 1/8
+    assert len(set(errors["natural"])) == RANKS  # of each rank's own values
+    assert max(errors["bfloat16"]) < 0.01
+    assert min(errors["bfloat16"]) > 0
+
+
+def test_a_sample_of_zeros_or_infinities_has_no_error() -> None:
+    group = sessions()
+    for bad in (0.0, np.inf):
+        everyone(group, lambda own: step(own, 0, np.full(COUNT, bad, np.float32)))  # noqa: B023
+        assert group[0].accounting.last_step().relative_error is None
+    everyone(group, Session.close)
+
+
+def test_what_happens_is_logged_under_our_name(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, "fewbits"):
+        group = sessions(nonfinite="skip")
+        everyone(group, lambda own: step(own, 0))
+        everyone(group, lambda own: step(own, 1, np.full(COUNT, np.inf, np.float32)))
+        everyone(group, Session.close)
+    assert all(record.name.startswith("fewbits.") for record in caplog.records)
+    said = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert ("INFO", "rank 0 of 3: uplink natural, downlink natural, sharded") in said
+    assert ("WARNING", "step 1 has NaN or infinite gradients: skipped") in said
+    assert sum(level == "DEBUG" for level, _ in said) == 2 * RANKS
+
+
+@pytest.mark.parametrize("collective", ["sharded", "star", "gather"])
+def test_a_profiler_sees_the_parts_of_a_step(collective: str) -> None:
+    open_: list[str] = []
+    seen: list[tuple[int, str]] = []
+
+    @contextmanager
+    def ranges(name: str) -> Iterator[None]:
+        seen.append((threading.get_ident(), name))
+        open_.append(name)
+        yield
+        open_.remove(name)
+
+    options = Options(policy=lambda name, shape: None, collective=collective)
+    group = [
+        Session(
+            comm,
+            routes("natural", None, options, ModelParameters(PARAMETERS)),
+            options,
+            AdapterParts(ranges=ranges),
+        )
+        for comm in LocalComm.group(2, 10.0)
+    ]
+    everyone(group, lambda own: step(own, 0))
+    everyone(group, Session.close)
+    names = {name for _, name in seen}
+    assert {"fewbits.encode", "fewbits.exchange", "fewbits.decode"} <= names
+    assert ("fewbits.relay" in names) == (collective != "gather")
+    assert not open_
+
+
+SMALL = [ModelParameter("matrix", (30, 100)), ModelParameter("bias", (100,))]
+
+
+def warned(
+    parameters: Sequence[ModelParameter], policy: Any = None, uplink: str = "natural"
+) -> Any:
+    """The warnings of ranks of a model."""
+    options = Options(policy=policy)
+    group = [
+        Session(comm, routes(uplink, None, options, ModelParameters(parameters)), options)
+        for comm in LocalComm.group(2, 10.0)
+    ]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            everyone(group, Session.start)
+    everyone(group, Session.close)
+    return [str(each.message) for each in caught]
+
+
+def test_a_model_that_is_hardly_compressed_is_told_once_with_the_cure() -> None:
+    (text,) = warned(SMALL)
+    assert text == (
+        "0 % of 3,100 values are compressed: 3,000 go exact (under 16384 elements), 100 go exact "
+        "(one-dimensional); policy=fewbits.policy.Default(small=1024) compresses 97 %, smaller "
+        "matrices too"
+    )
+    (text,) = warned(SMALL[1:])
+    assert text.endswith(
+        "policy={'*': 'natural'} compresses all, also vectors, which suffer most from noise"
+    )
+    (text,) = warned(SMALL, uplink="auto")
+    assert text.startswith("0 % of 3,100")
+
+
+@pytest.mark.parametrize(
+    ("policy", "uplink"),
+    [
+        (Default(small=1024), "natural"),
+        ({"*": "natural"}, "natural"),
+        ({"*": "exact"}, "natural"),  # the user's own wish
+        (None, "identity"),
+    ],
+)
+def test_the_cure_and_the_users_own_wish_are_not_warned_of(policy: Any, uplink: str) -> None:
+    assert not warned(SMALL, policy, uplink)
+
+
+def test_half_is_enough() -> None:
+    assert not warned([*SMALL, ModelParameter("large", (200, 200))])
