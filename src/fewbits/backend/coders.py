@@ -1,5 +1,7 @@
 """Arrays of codes to and from sections, in native code: the bytes of `fewbits.coding`."""
 
+import struct
+
 import numpy as np
 import numpy.typing as npt
 
@@ -13,6 +15,7 @@ from fewbits.rng import Rng
 
 PlainCodes = npt.NDArray[np.uint16]
 Signed = npt.NDArray[np.int32]
+_LENGTH = struct.Struct("<HB")  # of a coded block, 24 bits
 
 
 def pack(codes: PlainCodes, width: int, into: Bytes) -> None:
@@ -112,13 +115,15 @@ def block_starts(section: Bytes, blocks: int) -> list[int]:
 
     Judged first and as a whole, so that an error does not depend on the number of threads.
     """
-    starts = [0]
-    for _ in range(blocks):
-        at = starts[-1] + rans.LENGTH_SIZE
-        starts.append(at + int.from_bytes(section[starts[-1] : at].tobytes(), "little"))
-        if at > section.size or starts[-1] > section.size:
-            raise DecodeError(rans.UNFILLED)
-    if starts[-1] != section.size:
+    starts, at = [0], 0
+    try:
+        for _ in range(blocks):
+            low, high = _LENGTH.unpack_from(section.data, at)
+            at += rans.LENGTH_SIZE + low + (high << 16)
+            starts.append(at)
+    except struct.error:  # there is no length so far behind
+        raise DecodeError(rans.UNFILLED) from None
+    if at != section.size:
         raise DecodeError(rans.UNFILLED)
     return starts
 

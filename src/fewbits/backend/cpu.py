@@ -30,6 +30,7 @@ from fewbits.reference.tally import Tally
 from fewbits.rng import Rng
 
 _CHECKSUM_SIZE = 4
+_CHECKED_BYTES = 1 << 22  # that a thread must have: it starts in the time that 2 MB take
 _PLAIN = {
     Kind.NATURAL: plain.run,
     Kind.CAST: plain.run,
@@ -173,7 +174,8 @@ def _totals(row: Row) -> npt.NDArray[Any]:
 
 def crc32c(buffer: Buffer, start: int = 0, *, threads: int = 1) -> int:
     """CRC-32C of a buffer, continued from `start`."""
-    if parallel.shares(buffer.size, threads) == 1:
+    threads = min(threads, buffer.size // _CHECKED_BYTES)
+    if threads < 2:
         return library.crc32c_at(buffer.address, buffer.size, start)
     data = buffer.array()
     parts = parallel.run(

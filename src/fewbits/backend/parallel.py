@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 # coder block begins.
 THREAD_SLICE = 65_536
 WORTHWHILE = 4 * THREAD_SLICE  # values a thread must have for its start to pay
+_TURNS = 4  # fine slices for each thread
 
 
 Result = TypeVar("Result")
@@ -42,6 +43,16 @@ def slices(count: int, threads: int, unit: int = 0) -> list[slice]:
     return [slice(start, stop) for start, stop in pairwise([*cuts, count]) if start < stop]
 
 
+def fine_slices(count: int, threads: int, unit: int = 0) -> list[slice]:
+    """The same, but several for each thread, where each would be worth a thread.
+
+    Threads that take turns at them end at about the same time, also if a processor has other work.
+    """
+    if shares(count, threads) == 1:
+        return [slice(0, count)]
+    return slices(count, _TURNS * threads, unit)
+
+
 def run(work: Callable[[slice], Result], count: int, threads: int) -> list[Result]:
     """`work` on every slice of [0, count); results in order."""
     if shares(count, threads) == 1:
@@ -67,6 +78,31 @@ def each(work: Callable[[int], Result], count: int) -> list[Result]:
         if error is not None:
             raise error
     return [*(future.result() for future in futures), *own]
+
+
+def in_turns(work: Callable[[int], Result], count: int, threads: int) -> list[Result]:
+    """`work` on 0 to `count - 1`, by threads that each take the next; results in order.
+
+    If some fail, the error of the first of them is raised.
+    """
+    if threads == 1 or count <= threads:
+        return each(work, count) if threads > 1 else [work(number) for number in range(count)]
+    turns = iter(range(count))
+    results: dict[int, Result] = {}
+    errors: dict[int, Exception] = {}
+
+    def take(_: int) -> None:
+        for number in turns:
+            try:
+                results[number] = work(number)
+            except Exception as error:
+                errors[number] = error
+                return
+
+    each(take, threads)
+    if errors:
+        raise errors[min(errors)]
+    return [results[number] for number in range(count)]
 
 
 def _submitted(work: Callable[[int], Result], count: int) -> list["Future[Result]"]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from fewbits.backend import coders, functions, library, native_rows, parallel
 from fewbits.backend.coders import block_starts
 from fewbits.backend.kernel import Kernel, Kind, Row, RowDirection, Written
-from fewbits.backend.kinds.plain import joined
+from fewbits.backend.kinds.joining import JoinedSection
 from fewbits.backend.native_rows import NativeRow, run_whole
 from fewbits.backend.streams import FastRng
 from fewbits.coding import rans
@@ -50,7 +50,7 @@ def run(direction: RowDirection, row: Row) -> Written:
     how = Levels(*row.kernel.numbers)
     # Scales of a slice begin at a whole byte.
     unit = max(parallel.THREAD_SLICE, 8 * how.block if how.natural_scale else 0)
-    slices = parallel.slices(row.count(direction), row.threads, unit)
+    slices = parallel.fine_slices(row.count(direction), row.threads, unit)
     if direction != "encode":
         if len(slices) > 1:
             try:
@@ -141,20 +141,21 @@ def scaled_sums(bits: Bits, p: float, shift: int, threads: int) -> npt.NDArray[n
 
 
 def _encode_slices(row: Row, how: Levels, slices: list[slice], scales: int, option: int) -> Written:
-    """Every slice writes where the largest ones before it would end; then all move together."""
+    """Every slice is written where the largest ones before it would end, and then moves."""
     codes = row.sections[1]
+    joined = JoinedSection(codes)
 
-    def work(number: int) -> tuple[Tally, int, int]:
+    def work(number: int) -> Tally:
         part = slices[number]
         first = _scales(row.format, how, part, given=not option & 3)
         second = [_largest(how, at) for at in (part.start, part.stop)]
         own = _slice(row, "encode", how, part, option, (scales, codes.address), (first, second))
         _, size, _, saturated, nonfinite = native_rows.run_row("encode", own)
-        return Tally(saturated, nonfinite), second[0], size
+        joined.add(number, second[0], size)
+        return Tally(saturated, nonfinite)
 
-    written = parallel.each(work, len(slices))
-    size = joined(codes.array(), [(start, own) for _, start, own in written])
-    return Written(total([tally for tally, _, _ in written]), (row.sections[0].size, size))
+    met = total(parallel.in_turns(work, len(slices), row.threads))
+    return Written(met, (row.sections[0].size, joined.size))
 
 
 def _read_slices(direction: RowDirection, row: Row, how: Levels, slices: list[slice]) -> Written:
@@ -174,7 +175,7 @@ def _read_slices(direction: RowDirection, row: Row, how: Levels, slices: list[sl
         *_, saturated, nonfinite = native_rows.run_row(direction, own)
         return Tally(saturated, nonfinite)
 
-    tally = total(parallel.each(work, len(slices)))
+    tally = total(parallel.in_turns(work, len(slices), row.threads))
     return Written(tally, (scales.size, codes.size))
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from fewbits.backend import coders, functions, library, native_rows, parallel
 from fewbits.backend.kernel import Kernel, Kind, Row, RowDirection, Written
 from fewbits.backend.kinds.dithering import vector_sum
-from fewbits.backend.kinds.plain import cast, joined
+from fewbits.backend.kinds.joining import JoinedSection
+from fewbits.backend.kinds.plain import cast
 from fewbits.backend.kinds.stages import add_to
 from fewbits.backend.library import Bytes
 from fewbits.backend.native_rows import NativeRow, run_whole
@@ -56,7 +57,7 @@ def run(direction: RowDirection, row: Row) -> Written:
         row = row._replace(key=Rng(row.key).child_key(FORK))
     count, written = row.count(direction), None
     unit = math.lcm(how.block or CODER_BLOCK, CODER_BLOCK)
-    slices = parallel.slices(count, row.threads, unit)
+    slices = parallel.fine_slices(count, row.threads, unit)
     if len(slices) > 1:
         if how.block and how.block < count:
             written = _run_slices(direction, row, how, slices)
@@ -83,9 +84,9 @@ def _run_slices(
     scales, codes, *keys = row.sections
     encodes, count = direction == "encode", row.count(direction)
     starts = [] if encodes else coders.block_starts(codes.array(), -(-count // CODER_BLOCK))
-    item = grid_scales.scale_format(row.format).itemsize
+    item, joined = grid_scales.scale_format(row.format).itemsize, JoinedSection(codes)
 
-    def work(number: int) -> tuple[Tally, int, int]:
+    def work(number: int) -> Tally:
         part = slices[number]
         first, last = part.start // how.block * item, -(-part.stop // how.block) * item
         room = _room(codes.array(), part, count)
@@ -101,17 +102,16 @@ def _run_slices(
             levels, block, (how.nu, how.shrink),
         )  # fmt: skip
         _, size, _, saturated, nonfinite = native_rows.run_row(direction, own)
-        return Tally(saturated, nonfinite), room.start, size
+        if encodes:
+            joined.add(number, room.start, size)
+        return Tally(saturated, nonfinite)
 
     try:
-        written = parallel.each(work, len(slices))
+        met = total(parallel.in_turns(work, len(slices), row.threads))
     except (DecodeError, RuntimeError):
         return None
-    size = codes.size
-    if encodes:
-        size = joined(codes.array(), [(start, own) for _, start, own in written])
-    sizes = scales.size, size, *(key.size for key in keys)
-    return Written(total([tally for tally, _, _ in written]), sizes)
+    size = joined.size if encodes else codes.size
+    return Written(met, (scales.size, size, *(key.size for key in keys)))
 
 
 def _room(section: Bytes, part: slice, count: int) -> slice:
@@ -168,18 +168,21 @@ def encode_slices(
     bits: Bits, format: Format, step: Bits, how: Grid, shift: int, row: Row
 ) -> functions.CodedSteps:
     """Codes of a vector with one step, entropy coded into the row's section."""
-    section = row.sections[1].array()
+    section, joined = row.sections[1].array(), JoinedSection(row.sections[1])
+    slices = parallel.fine_slices(bits.size, row.threads)
 
-    def work(piece: slice) -> tuple[functions.CodedSteps, int]:
+    def work(number: int) -> functions.CodedSteps:
+        piece = slices[number]
         room = _room(section, piece, bits.size)
         task = _task(how, format, how.rounding, row.key, piece.start, shift)
         each = np.repeat(step, -(-(piece.stop - piece.start) // CODER_BLOCK))
-        return functions.steps_encode(bits[piece], task, each, section[room]), room.start
+        own = functions.steps_encode(bits[piece], task, each, section[room])
+        joined.add(number, room.start, own.size)
+        return own
 
-    found = parallel.run(work, bits.size, row.threads)
-    size = joined(section, [(start, own.size) for own, start in found])
-    sums = np.concatenate([own.sums for own, _ in found])
-    return functions.CodedSteps(sums, sum(own.nonfinite for own, _ in found), size)
+    found = parallel.in_turns(work, len(slices), row.threads)
+    sums = np.concatenate([own.sums for own in found])
+    return functions.CodedSteps(sums, sum(own.nonfinite for own in found), joined.size)
 
 
 def _decode_together(row: Row, how: Grid) -> Written:
@@ -190,7 +193,10 @@ def _decode_together(row: Row, how: Grid) -> Written:
     key = sections[2].tobytes() if dithered else row.key
     starts = coders.block_starts(sections[1], -(-out.size // CODER_BLOCK))
 
-    def work(piece: slice) -> bool:
+    slices = parallel.fine_slices(out.size, row.threads)
+
+    def work(number: int) -> bool:
+        piece = slices[number]
         first, last = piece.start // CODER_BLOCK, -(-piece.stop // CODER_BLOCK)
         rounding = SUBTRACTIVE if dithered else NEAREST
         task = _task(how, format, rounding, key, piece.start)
@@ -198,7 +204,7 @@ def _decode_together(row: Row, how: Grid) -> Written:
         each = np.repeat(scales, last - first)
         return bool(functions.steps_decode(part, task, each, out[piece]).any())
 
-    some = any(parallel.run(work, out.size, row.threads))
+    some = any(parallel.in_turns(work, len(slices), row.threads))
     nan = grid_scales.checked(scales, np.array([some]), how, scale)
     return _read(row, Tally(nonfinite=out.size if nan.any() else 0))
 

@@ -52,14 +52,14 @@ def take(
 
     nonfinite = sum(parallel.each(work, len(slices)))
     if found.key >= format.infinity:  # there may be more that are not kept
-        nonfinite = _nonfinite(bits, format)
+        nonfinite = _nonfinite(bits, format, threads)
     return values, Tally(0, nonfinite)
 
 
 def put(section: Bytes, handed: Bits, format: Format, out: Bits, threads: int = 1) -> Tally:
     """Write the values to their places, and zeros to all others."""
     _spread(section, handed, out, threads, add=False)
-    return Tally(0, _nonfinite(handed, format))
+    return Tally(0, _nonfinite(handed, format, threads))
 
 
 def add(
@@ -72,7 +72,7 @@ def add(
     else:
         wide = handed
     _spread(section, wide, totals, threads, add=True)
-    return Tally(0, _nonfinite(handed, format))
+    return Tally(0, _nonfinite(handed, format, threads))
 
 
 def read_ranged(data: Bytes, d: int, k: int) -> PlaceArray:
@@ -129,8 +129,12 @@ def _narrower(parts: list[Near], band: Band, wanted: int) -> Band:
     return start, min(high, start + (1 << shift) - 1)
 
 
-def _nonfinite(bits: Bits, format: Format) -> int:
-    return places.near_keys(bits, format, (format.infinity, format.sign - 1), room=0).inside
+def _nonfinite(bits: Bits, format: Format, threads: int) -> int:
+    band = format.infinity, format.sign - 1
+    counts = parallel.run(
+        lambda part: places.near_keys(bits[part], format, band, room=0).inside, bits.size, threads
+    )
+    return sum(counts)
 
 
 def _spread(

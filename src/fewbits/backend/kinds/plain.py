@@ -10,6 +10,7 @@ import numpy as np
 from fewbits.backend import library, native_rows, parallel
 from fewbits.backend.coders import block_starts
 from fewbits.backend.kernel import CODED, NO_KEY, Kind, Row, RowDirection, Written
+from fewbits.backend.kinds.joining import JoinedSection
 from fewbits.backend.native_rows import NativeRow
 from fewbits.coding import rans
 from fewbits.coding.bitpack import packed_size
@@ -128,12 +129,13 @@ def _is_written(values: Bits, format: Format, sent: Bits, target: Format) -> boo
 def _coded_encode(row: Row, call: Call) -> Written:
     """Blocks do not depend on each other.
 
-    Every thread writes where the largest blocks before its own would end, and then all move
-    together.
+    Every slice is written where the largest blocks before its own would end, and then moves.
     """
     section, bound, item = row.sections[0], row.format.top_code + 1, row.format.itemsize
+    slices, joined = parallel.fine_slices(row.elements, row.threads), JoinedSection(section)
 
-    def work(part: slice) -> tuple[Tally, int, int]:
+    def work(number: int) -> Tally:
+        part = slices[number]
         start, end = (rans.largest_size(at, bound, True) for at in (part.start, part.stop))
         own = NativeRow(
             row.kernel.kind, row.format.code, row.kernel.option,
@@ -141,29 +143,17 @@ def _coded_encode(row: Row, call: Call) -> Written:
             (section.address + start, 0, 0), (end - start, 0, 0),
         )  # fmt: skip
         size, _, _, saturated, nonfinite = call("encode", own)
-        return Tally(saturated, nonfinite), start, size
+        joined.add(number, start, size)
+        return Tally(saturated, nonfinite)
 
-    written = parallel.run(work, row.elements, row.threads)
-    size = written[0][2]
-    if len(written) > 1:
-        size = joined(section.array(), [(start, own) for _, start, own in written])
-    return Written(total([tally for tally, _, _ in written]), (size,))
-
-
-def joined(section: library.Bytes, parts: list[tuple[int, int]]) -> int:
-    """Move parts of a section, starts and sizes, together at its front."""
-    size = 0
-    for start, own in parts:
-        if start != size:
-            section[size : size + own] = section[start : start + own]
-        size += own
-    return size
+    met = total(parallel.in_turns(work, len(slices), row.threads))
+    return Written(met, (joined.size,))
 
 
 def _coded_read(direction: RowDirection, row: Row, call: Call) -> Written:
     section, item = row.sections[0], row.itemsize(direction)
     count = row.values.size // item
-    slices = parallel.slices(count, row.threads)
+    slices = parallel.fine_slices(count, row.threads)
     starts = block_starts(section.array(), -(-count // CODER_BLOCK)) if len(slices) > 1 else []
 
     def work(number: int) -> Tally:
@@ -179,4 +169,5 @@ def _coded_read(direction: RowDirection, row: Row, call: Call) -> Written:
         *_, saturated, nonfinite = call(direction, own)
         return Tally(saturated, nonfinite)
 
-    return Written(total(parallel.each(work, len(slices))), (section.size,))
+    met = total(parallel.in_turns(work, len(slices), row.threads))
+    return Written(met, (section.size,))

@@ -10,7 +10,7 @@ from fewbits.backend import library, native_rows, parallel
 from fewbits.backend.coders import block_starts
 from fewbits.backend.kernel import NO_KEY, Kernel, Kind, Row, RowDirection, Written
 from fewbits.backend.kinds.dithering import scaled_sums
-from fewbits.backend.kinds.plain import joined
+from fewbits.backend.kinds.joining import JoinedSection
 from fewbits.backend.native_rows import NativeRow, run_whole
 from fewbits.coding import rans
 from fewbits.coding.rans import CODER_BLOCK
@@ -45,11 +45,12 @@ def run(direction: RowDirection, row: Row) -> Written:
 
 
 def _encode_slices(row: Row, block: int, slices: list[slice]) -> Written:
-    """Every slice writes where the largest ones before it would end; then all move together."""
+    """Every slice is written where the largest ones before it would end, and then moves."""
     scales, codes = row.sections
+    joined = JoinedSection(codes)
     terms = np.empty(0 if block else -(-row.elements // CODER_BLOCK), _TERMS)
 
-    def work(number: int) -> tuple[Tally, int, int]:
+    def work(number: int) -> Tally:
         part = slices[number]
         start, end = (rans.largest_size(at, BOUND, True) for at in (part.start, part.stop))
         own = terms[part.start // CODER_BLOCK : -(-part.stop // CODER_BLOCK)]
@@ -57,13 +58,13 @@ def _encode_slices(row: Row, block: int, slices: list[slice]) -> Written:
         addresses = scale[0], codes.address + start, library.address(own)
         given = _native(row, "encode", block, part, addresses, (scale[1], end - start, own.nbytes))
         _, size, _, saturated, nonfinite = native_rows.run_row("encode", given)
-        return Tally(saturated, nonfinite), start, size
+        joined.add(number, start, size)
+        return Tally(saturated, nonfinite)
 
-    written = parallel.each(work, len(slices))
+    met = total(parallel.each(work, len(slices)))
     if not block:
         scales.array(row.format.bits)[:] = _mean(terms, row)
-    size = joined(codes.array(), [(start, own) for _, start, own in written])
-    return Written(total([tally for tally, _, _ in written]), (scales.size, size))
+    return Written(met, (scales.size, joined.size))
 
 
 def _read_slices(direction: RowDirection, row: Row, block: int, slices: list[slice]) -> Written:
