@@ -11,6 +11,7 @@ import native_tables as units
 from cases import mixed_bits
 from fewbits.backend import library as _native
 from fewbits.coding import bitpack
+from fewbits.core.vector import Vector
 from fewbits.errors import DecodeError
 from fewbits.reference import casts
 from fewbits.reference import natural as natural_reference
@@ -352,6 +353,19 @@ def test_threads_give_the_bits_of_one(format: Format, threads: int) -> None:
         results.append(([a.tobytes() for a in arrays], tally, back, cast))
     assert results[0] == results[1]
     assert results[0][1].saturated > 0
+
+
+@pytest.mark.parametrize("place", [0, 300_000, 599_999])
+def test_any_thread_finds_a_value_that_its_cast_does_not_write(place: int) -> None:
+    sent, out = np.full(600_000, 0x3C00, np.uint16), np.zeros(600_000, np.uint16)
+    half = fewbits.operator("float16")
+    for threads in (1, 2):
+        half.decode((sent.view(np.uint8),), Vector(out, BFLOAT16), threads=threads)
+        assert set(out.tolist()) == {0x3F80}
+    sent[place] |= 1  # bfloat16 has no such bit
+    for threads in (1, 2):
+        with pytest.raises(DecodeError, match="cannot have written"):
+            half.decode((sent.view(np.uint8),), Vector(out, BFLOAT16), threads=threads)
 
 
 def test_accumulation_in_another_dtype_is_a_programming_error() -> None:

@@ -57,7 +57,8 @@ def run(direction: RowDirection, row: Row) -> Written:
         row = row._replace(key=Rng(row.key).child_key(FORK))
     count, written = row.count(direction), None
     unit = math.lcm(how.block or CODER_BLOCK, CODER_BLOCK)
-    slices = parallel.fine_slices(count, row.threads, unit)
+    cut = parallel.slices if direction == "encode" else parallel.fine_slices
+    slices = cut(count, row.threads, unit)
     if len(slices) > 1:
         if how.block and how.block < count:
             written = _run_slices(direction, row, how, slices)
@@ -169,7 +170,7 @@ def encode_slices(
 ) -> functions.CodedSteps:
     """Codes of a vector with one step, entropy coded into the row's section."""
     section, joined = row.sections[1].array(), JoinedSection(row.sections[1])
-    slices = parallel.fine_slices(bits.size, row.threads)
+    slices = parallel.slices(bits.size, row.threads)  # the larger, the more alike are their sizes
 
     def work(number: int) -> functions.CodedSteps:
         piece = slices[number]

@@ -16,6 +16,7 @@ from fewbits.backend.kinds.plain import cast
 from fewbits.backend.library import Bytes
 from fewbits.backend.places import Band, Chosen, Near, PlaceArray, SpreadTask
 from fewbits.coding.places import others
+from fewbits.reference.blocks import pieces
 from fewbits.reference.formats import FLOAT32, Bits, Format
 from fewbits.reference.tally import Tally
 
@@ -99,15 +100,18 @@ def _threshold(bits: Bits, format: Format, k: int, slices: list[slice]) -> _Thre
         elif low == high:
             return _Threshold(low, above, inside)
         elif all(part.is_listed for part in parts):
-            return _exact(parts, above, wanted)
+            return _exact(parts, band, above, wanted)
         else:
             band = _narrower(parts, band, wanted)
 
 
-def _exact(parts: list[Near], above: list[int], wanted: int) -> _Threshold:
+def _exact(parts: list[Near], band: Band, above: list[int], wanted: int) -> _Threshold:
+    """The key that `wanted` keys of a band reach, all of which are listed."""
+    low, high = _narrower(parts, band, wanted)  # cheaper than to look for it among all of them
     keys = np.concatenate([part.keys for part in parts])
-    at = keys.size - wanted
-    key = np.partition(keys, at)[at]
+    near = keys[(keys >= low) & (keys <= high)]
+    at = near.size - (wanted - int(np.count_nonzero(keys > high)))
+    key = np.partition(near, at)[at]
     more = [int(np.count_nonzero(part.keys > key)) for part in parts]
     equal = [int(np.count_nonzero(part.keys == key)) for part in parts]
     return _Threshold(int(key), [a + b for a, b in zip(above, more, strict=True)], equal)
@@ -120,8 +124,10 @@ def _narrower(parts: list[Near], band: Band, wanted: int) -> Band:
     bins = np.zeros(4096, np.int64)
     for part in parts:
         if part.is_listed:
-            own = (part.keys - part.keys.dtype.type(low)).astype(np.int64) >> shift
-            bins += np.bincount(own, minlength=bins.size)
+            for some in pieces(part.keys.size):  # there is little memory for wide numbers
+                own = part.keys[some] - part.keys.dtype.type(low)
+                own >>= own.dtype.type(shift)
+                bins += np.bincount(own.astype(np.int64), minlength=bins.size)
         else:
             bins += part.bins.astype(np.int64)
     reached = int(np.searchsorted(np.cumsum(bins[::-1]), wanted))

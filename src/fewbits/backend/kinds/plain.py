@@ -111,9 +111,14 @@ def check_cast(row: Row, tally: Tally) -> None:
     if target == row.format or not (tally.nonfinite or not row.format.holds(target)):
         return
     values, sent = row.values.array(row.format.bits), row.sections[0].array(target.bits)
-    if not all(
-        _is_written(values[part], row.format, sent[part], target) for part in pieces(values.size)
-    ):
+
+    def are_written(part: slice) -> bool:
+        own, given = values[part], sent[part]
+        return all(
+            _is_written(own[piece], row.format, given[piece], target) for piece in pieces(own.size)
+        )
+
+    if not all(parallel.run(are_written, values.size, row.threads)):
         raise DecodeError(f"section 'values' holds a value that {target.name} cannot have written")
 
 
