@@ -6,8 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from fewbits_lab.devices import spoiling, surviving
 from fewbits_lab.devices.budget import over_budget
 from fewbits_lab.results import results
 from fewbits_lab.studies.device import show
@@ -37,37 +39,38 @@ def test_changed_instructions_are_seen(seen):
 
 def test_compiled_kernels_keep_to_their_budget_and_the_lint(seen):
     assert len(seen["compiled"]) >= 5
-    known = {f"{row['target']} {row['kernel']}" for row in show.rows(results("device"))
-             if row["over_budget"]}  # fmt: skip
     for name, own in seen["compiled"].items():
         assert own["faults"] == [], name
-        assert own["over"] == [] or name in known, name
+        assert own["over"] == [], name
 
 
 def test_the_recorded_evidence_is_sound():
-    """The result that docs render: nothing differs, spills or breaks the lint."""
+    """The result that docs render: nothing differs, spills, breaks the lint or the budget."""
     found = results("device")
     assert [text for own in found["emulated"].values() for text in own["differences"]] == []
     assert found["interpreted"]["verify"]["held"]
     rows = show.rows(found)
     assert [row["kernel"] for row in rows if row["faults"]] == []
     assert [row["kernel"] for row in rows if "hot" in row and row["hot"]["spills"]] == []
-    assert [row["over_budget"] for row in rows] == [over_budget(row) for row in rows]
+    assert [row["kernel"] for row in rows if over_budget(row)] == []
 
 
-NO_VECTORS_YET = pytest.mark.xfail(
-    strict=True, reason="no vector shows some mutants of scales and of decoded levels"
-)
+def test_a_thread_has_an_unlike_value_at_each_of_its_places() -> None:
+    """However the compiler lays the values of a block out; all kinds of rows do so."""
+    rows = np.array([spoiling.lonely_place(row) for row in range(16)])
+    for neighbours in (1, 4, 8):
+        apart = 256 * neighbours
+        assert len(set(zip(rows % neighbours, rows // apart, strict=True))) == 16
 
 
-@pytest.mark.parametrize(
-    "spec",
-    ["natural", "checksums", pytest.param("natural-dithering", marks=NO_VECTORS_YET)],
-)
+@pytest.mark.parametrize("spec", surviving.MUTATED_SPECS)
 def test_nine_of_ten_mutants_were_seen(spec: str) -> None:
+    """Of those that are not proved to be the same program."""
     found = [
-        own for name, own in results("device")["mutants"].items() if name.startswith(f"{spec}:")
+        own for name, own in results("device")["mutants"].items() if name.startswith(f"{spec}: ")
     ]
     made, caught = (sum(own[name] for own in found) for name in ("made", "seen"))
-    assert made
-    assert caught >= 0.9 * made
+    same = sum(len(own["equivalent"]) for own in found)
+    assert made > 10
+    assert caught >= 0.9 * (made - same)
+    assert made == caught + same + sum(len(own["survivors"]) for own in found)

@@ -1,11 +1,15 @@
 """The machine that runs compiled PTX: what it computes, and what it refuses."""
 
+from types import SimpleNamespace
+
 import ml_dtypes
 import numpy as np
 import pytest
 
+from fewbits_lab.devices.equivalence import SAME_CODE, SAME_NUMBERS, proof
 from fewbits_lab.devices.lint import faults
 from fewbits_lab.devices.machine import PtxMachine
+from fewbits_lab.devices.machine_code import measured
 from fewbits_lab.devices.memory import GlobalMemory
 from fewbits_lab.devices.mutation import mutants
 from fewbits_lab.devices.ptx import PtxError, parse
@@ -178,6 +182,18 @@ def test_the_lint_knows_amds_division():
     assert faults(division + "v_fma_f32 v1, v2, v3, v4\n" * 3)
 
 
+def test_a_jump_back_to_a_block_out_of_order_is_no_loop():
+    """As AMD's compiler writes it: only labels of loops say so."""
+    work = "\tv_add_u32 v1, v2, v3\n"
+    text = (
+        f".LBB0_1:\n{9 * work}\ts_branch .LBB0_3\n.LBB0_2: ; =>This Inner Loop Header: Depth=1\n"
+        f"{4 * work}\ts_cbranch_scc1 .LBB0_2\n.LBB0_3:\n\ts_cbranch_scc0 .LBB0_1\n"
+    )
+    compiled = SimpleNamespace(asm={"amdgcn": text}, metadata=SimpleNamespace(shared=0))
+    assert measured(compiled).instructions == 13
+    assert measured(compiled).loops == (4,)
+
+
 def test_mutants_change_one_line_each_and_are_always_the_same():
     text = HEAD + "\tadd.s32 %r6, %r4, 3;\n\txor.b32 %r5, %r6, %r1;\n" + END
     made = list(mutants(text, 50))
@@ -185,3 +201,20 @@ def test_mutants_change_one_line_each_and_are_always_the_same():
     for own in made:
         pairs = zip(text.splitlines(), own.text.splitlines(), strict=True)
         assert sum(a != b for a, b in pairs) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "becomes", "why"),
+    [
+        ("and.b32 %r5, %r4, %r4;", "or.b32 %r5, %r4, %r4;", SAME_CODE),
+        ("xor.b32 %r6, %r1, 64; or.b32 %r5, %r6, 64;", "or.b32 %r5, %r1, 64;", SAME_NUMBERS),
+        ("add.s32 %r5, %r4, 3;", "add.s32 %r5, %r4, 2;", None),
+        ("xor.b32 %r6, %r1, 32; or.b32 %r5, %r6, 64;", "or.b32 %r5, %r1, 64;", None),
+        ("or.b32 %r5, %r2, 0;", "or.b32 %r5, %r1, 0;", None),
+    ],
+)
+def test_the_same_program_is_proved_and_no_other(line, becomes, why):
+    *before, last = line.split("; ")
+    text = HEAD.replace(".target sm_80", ".target sm_80\n.address_size 64") + "; ".join(before)
+    text += ";\n$begin:\n" if before else ""
+    assert proof(text + last + END, text + becomes + END, "sm_80") == why

@@ -1,13 +1,16 @@
 """`fewbits verify` under the interpreter: green as it is, red with a fault in a kernel."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
 
+from fewbits import backend
 from fewbits.backend.device.kernels import natural as kernels
 from fewbits.backend.device.language import tl, triton
-from fewbits.cli import main
+from fewbits.cli import main, verify
+from fewbits.errors import MissingExtraError
 from fewbits.verify import cases, checksums, damage, document, page, ranks
 from fewbits.verify.places import DevicePlaces
 from fewbits.verify.vectors import VECTOR_KINDS
@@ -97,6 +100,26 @@ def test_a_part_that_fails_is_told_and_the_others_run(quick, monkeypatch):
 def test_bad_input_is_one_line(words, says, capsys):
     assert main(["verify", *words]) == 2
     assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("missing", ["torch", "triton"])
+def test_what_is_not_installed_is_named(missing, monkeypatch, capsys):
+    monkeypatch.setattr(verify, "find_spec", lambda name: None if name == missing else name)
+    assert main(["verify"]) == 2
+    told = capsys.readouterr().err
+    assert f"fewbits verify needs {missing}" in told
+    assert "pip install" in told
+    assert told.count("\n") == 1
+
+
+def test_memory_of_a_device_without_triton_is_refused_in_one_line(monkeypatch):
+    for name in list(sys.modules):
+        if name.startswith("fewbits.backend.device"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr("fewbits.backend.device")
+    monkeypatch.setitem(sys.modules, "triton", None)
+    with pytest.raises(MissingExtraError, match=r"'cuda:0' needs triton, which torch's builds"):
+        backend.at("cuda:0")
 
 
 def test_parameters_that_differ_are_named():

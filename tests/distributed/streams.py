@@ -32,7 +32,10 @@ from fewbits.transport.buffers import tensor_of
 
 INTERPRETED = "interpreted"
 SMALL = {"kind": "net", "dtype": "float32", "wide": 5, "bucket_cap_mb": 0.001}
-WAITING = ("item", "cpu", "tolist", "numpy", "nonzero", "__bool__", "__int__", "__float__")
+WAITING = (
+    "item", "cpu", "tolist", "numpy", "nonzero", "masked_select", "is_nonzero", "__bool__",
+    "__int__", "__float__", "__index__",
+)  # fmt: skip
 """Methods of tensors for which a device's host waits."""
 
 
@@ -241,7 +244,8 @@ def _counted(calls: list[str]) -> Iterator[None]:
     Triton's interpreter, which takes the device's place, looks at tensors of its own.
     """
     known = {name: getattr(torch.Tensor, name) for name in WAITING}
-    event, device = torch.cuda.Event.synchronize, torch.cuda.synchronize
+    places: list[Any] = [torch.cuda.Event, torch.cuda.Stream, torch.cuda]
+    synchronize = [own.synchronize for own in places]
 
     def noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*given: Any, **named: Any) -> Any:
@@ -257,14 +261,15 @@ def _counted(calls: list[str]) -> Iterator[None]:
 
     for name, function in known.items():
         setattr(torch.Tensor, name, noted(name, function))
-    torch.cuda.Event.synchronize = noted("Event.synchronize", event)
-    torch.cuda.synchronize = noted("synchronize", device)
+    for place, function in zip(places, synchronize, strict=True):
+        place.synchronize = noted("synchronize", function)
     try:
         yield
     finally:
         for name, function in known.items():
             setattr(torch.Tensor, name, function)
-        torch.cuda.Event.synchronize, torch.cuda.synchronize = event, device
+        for place, function in zip(places, synchronize, strict=True):
+            place.synchronize = function
 
 
 def unstreamed(world: World, *, cases: Sequence[dict[str, Any]]) -> None:

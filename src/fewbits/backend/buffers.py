@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from fewbits.backend import library
 from fewbits.backend.memory import array_at
-from fewbits.errors import SpecError
+from fewbits.errors import MissingExtraError, SpecError
 
 _Array = npt.NDArray[Any]
 CPU = "cpu"
@@ -99,6 +99,18 @@ def devices(device: str) -> Any:
             f"fewbits has no backend for memory on {device!r}, only for {CPU!r}, 'cuda' and "
             "'interpreted'"
         )
-    from fewbits.backend import device as backend
-
+    try:
+        from fewbits.backend import device as backend
+    except ModuleNotFoundError as error:
+        if error.name != "triton":
+            raise
+        raise without_triton(f"memory on {device!r}") from None
     return backend
+
+
+def without_triton(who: str) -> MissingExtraError:
+    """The error of whoever needs Triton; no extra of fewbits can name the one that fits."""
+    return MissingExtraError(
+        f"{who} needs triton, which torch's builds for devices bring: install one of them, or "
+        "'pip install --no-deps triton' beside another build, for Triton's interpreter"
+    )

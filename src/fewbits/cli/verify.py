@@ -5,6 +5,7 @@ import json
 from importlib.util import find_spec
 from pathlib import Path
 
+from fewbits.backend.buffers import without_triton
 from fewbits.cli.console import Parser, ProgressBar, count, print_json, table
 from fewbits.errors import DisagreementError, MissingExtraError, SpecError
 
@@ -56,7 +57,8 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _check_installed() -> None:
-    for name, extra in (("torch", "torch"), ("triton", "gpu")):
-        # Not by importing them: Triton decides then how it runs kernels.
-        if find_spec(name) is None:
-            raise MissingExtraError.of(f"fewbits verify needs {name}", extra)
+    # Not by importing them: Triton decides then how it runs kernels.
+    if find_spec("torch") is None:
+        raise MissingExtraError.of("fewbits verify needs torch", "torch")
+    if find_spec("triton") is None:
+        raise without_triton("fewbits verify")

@@ -64,10 +64,13 @@ def _dithered(levels: dithering.Levels, count: int, rng: Rng) -> Bits:
     drawn = dithering.draws(rng, 0, count, FLOAT32)
     place = np.arange(count)
     if levels.natural:
-        step = (place % max(levels.levels - 1, 1)).astype(np.uint64)
+        step = (place % levels.levels).astype(np.uint64)
         mantissa = (drawn >> np.uint64(8)) + (place & 1).astype(np.uint64)
         most = np.uint64((1 << FLOAT32.mantissa) - 1)
         bits = (np.uint64(126) - step) << np.uint64(23) | np.minimum(mantissa, most)
+        # Below the lowest level, which is 2^(1 - levels), the share itself is the chance.
+        low = (drawn / 2.0**31 * 2.0 ** (1 - levels.levels)).astype(np.float32).view(np.uint32)
+        bits = np.where(step == levels.levels - 1, low + (place & 1).astype(np.uint32), bits)
     else:
         share = (place % levels.levels + drawn / 2.0**31) / levels.levels
         bits = share.astype(np.float32).view(np.uint32).astype(np.uint64)

@@ -32,12 +32,31 @@ def measured(compiled: Any) -> MachineCode:
     return _amd(compiled) if "amdgcn" in compiled.asm else _nvidia(compiled)
 
 
-def _nvidia(compiled: Any) -> MachineCode:
+def assembled(ptx: str, target: str) -> bytes:
+    """The binary that NVIDIA's assembler makes of a PTX text, without fused products."""
+    with tempfile.TemporaryDirectory() as folder:
+        text, binary = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
+        text.write_text(ptx, encoding="utf-8")
+        _tool("ptxas", "--fmad=false", f"--gpu-name={target}", str(text), "-o", str(binary))
+        return binary.read_bytes()
+
+
+def listing(cubin: bytes) -> list[str]:
+    """The machine instructions of a binary."""
+    text = _looked_at(cubin, "nvdisasm", "-c")
+    return [found[0] for found in _LINE.finditer(text)]
+
+
+def _looked_at(cubin: bytes, tool: str, *words: str) -> str:
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(compiled.asm["cubin"])
+        file.write(cubin)
         file.flush()
-        text = _tool("nvdisasm", "-c", file.name)
-        usage = _tool("cuobjdump", "-res-usage", file.name)
+        return _tool(tool, *words, file.name)
+
+
+def _nvidia(compiled: Any) -> MachineCode:
+    text = _looked_at(compiled.asm["cubin"], "nvdisasm", "-c")
+    usage = _looked_at(compiled.asm["cubin"], "cuobjdump", "-res-usage")
     ops = [found["op"] for found in _LINE.finditer(text)]
     spills = sum(op.startswith(("LDL", "STL")) for op in ops)
     stack = _number(r"STACK:(\d+)", usage)
@@ -58,13 +77,16 @@ def _amd(compiled: Any) -> MachineCode:
 
 
 def _counted(text: str, shape: re.Pattern[str]) -> tuple[int, tuple[int, ...]]:
-    """All instructions, and those between a label and a later jump back to it."""
+    """All instructions, and those between a label and a later jump back to it.
+
+    AMD's labels say where a loop begins: blocks that are laid out of order jump back too.
+    """
     places: dict[str, int] = {}
     loops: dict[int, int] = {}
     count = 0
     for line in text.splitlines():
         label = _LABEL.match(line)
-        if label:
+        if label and (shape is _LINE or "Loop" in line):
             places[label[1].lstrip(".")] = count
         found = shape.search(line) if shape is _LINE else shape.match(line)
         if found is None:

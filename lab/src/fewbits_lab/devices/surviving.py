@@ -13,73 +13,93 @@ from fewbits.rng import Rng
 from fewbits.verify import cases, checksums, tables
 from fewbits.verify.places import DevicePlaces
 from fewbits_lab.devices.driver import EMULATED, Emulation, Recording, emulating
+from fewbits_lab.devices.equivalence import proof
 from fewbits_lab.devices.mutation import Mutant, mutants
 from fewbits_lab.devices.ptx import PtxError
+from fewbits_lab.devices.spoiling import LEVELLED, levelled, lonely_place, powers
 from fewbits_lab.devices.workload import labelled
 
 # The sharpest first: what is seen once is not run again.
 _KINDS = ("brink", "edges", "bits", "huge", "subnormal", "normal")
 # A thread has 16 values of a block: 256 apart, or 4 or 8 neighbours. Tails end at each of them.
 _TAILS = tuple(272 * part + 1 + part % 7 for part in range(15))
-_COUNTS = (4096, 4096, *_TAILS)
+_COUNTS = (4096, 4096, 8193, *_TAILS)
+# Vectors of which one value is unlike the others, at each of a thread's values.
+_LONELY_COUNTS = (4096,) * 32 + (4093,) * 32 + _TAILS
+_ORDINARY = 0x3F800000
+# A zero with a sign, a NaN, the largest float among ones; a NaN among zeros.
+_LONELY = (
+    (0x80000000, _ORDINARY), (0x7FC00001, _ORDINARY), (0x7F7FFFFF, _ORDINARY), (0x7FC00001, 0),
+)  # fmt: skip
 CHECKSUMS = "checksums"
-MUTATED_SPECS = ("natural", "natural-dithering:block=96", CHECKSUMS)
-_MOST = 12  # launches of a kernel that a mutant meets
+MUTATED_SPECS = ("natural", LEVELLED, CHECKSUMS)
+_TARGET = "sm_80"
+_MOST = 40  # launches of a kernel that a mutant meets
 _LIMIT = 8  # times as many instructions as the unbroken kernel takes
 
 
 class Judged(NamedTuple):
-    """The mutants of one kernel."""
+    """The mutants of one kernel; equivalent ones are proved to be no other program."""
 
     kernel: str
     made: int
     seen: int
+    equivalent: list[dict[str, str]]
     survivors: list[dict[str, str]]
 
 
-def recorded(target: str, spec: str) -> dict[str, list[Recording]]:
+def recorded(spec: str) -> dict[str, list[Recording]]:
     """Launches of whole blocks and tails of float32, by the compiled kernel's name."""
     found: dict[str, list[Recording]] = {}
     if spec == CHECKSUMS:
-        with emulating(target, records=True) as emulation:
+        with emulating(_TARGET, records=True) as emulation:
             checksums.compared(DevicePlaces(EMULATED, emulation.lend))
         _sorted_in(emulation, found)
         return found
     for kind in _KINDS:
-        with emulating(target, records=True) as emulation:
+        with emulating(_TARGET, records=True) as emulation:
             case = cases.Case(spec, "float32", _COUNTS, kind)
             _, difference = cases.compared(case, DevicePlaces(EMULATED, emulation.lend))
         if difference is not None:
             raise PtxError(str(difference))
         _sorted_in(emulation, found)
         if kind == _KINDS[0]:
-            _sorted_in(_refusing(target, spec), found)
+            for more in (_encoding(spec), _refusing(spec)):
+                _sorted_in(more, found)
     return found
 
 
-def _refusing(target: str, spec: str) -> Emulation:
-    """Launches that meet what no writer makes, once at each of a thread's values.
+def _lonely_rows(spec: str) -> tuple[tables.VerifyRows, list[bytes]]:
+    rows = tables.VerifyRows(registry.operator(spec), FLOAT32, _LONELY_COUNTS)
+    return rows, [Rng.from_seed(number).key for number in range(len(_LONELY_COUNTS))]
 
-    Of natural compression these are zeros with a sign and signs behind the end; then NaN.
-    """
-    counts = (4096,) * 128 + (4093,) * 128 + _TAILS
-    rows = tables.VerifyRows(registry.operator(spec), FLOAT32, counts)
-    vectors = [np.full(count, 0x3F800000, np.uint32) for count in counts]
-    keys = [Rng.from_seed(number).key for number in range(len(counts))]
-    payload = tables.encode(rows, DevicePlaces(CPU), vectors, keys)
-    offsets, sizes = (own.astype(np.int64) for own in rows.sections(FLOAT32))
-    signed, missing = payload.written.copy(), payload.written.copy()
-    for row in range(len(counts)):
-        place = row // 8 % 16 * 256 + 5 * row % 31 * 8 + row % 8
-        if row >= 256:
-            signed[offsets[row, 1] + sizes[row, 1] - 1] |= 0x80
-        elif sizes[row, 1] * 8 > place:
-            signed[offsets[row, 0] + min(place, sizes[row, 0] - 1)] = 0
-            signed[offsets[row, 1] + place // 8] |= 1 << place % 8
-            missing[offsets[row, 0] + min(place, sizes[row, 0] - 1)] = 0xFF
-    with emulating(target, records=True) as emulation:
+
+def _encoding(spec: str) -> Emulation:
+    """Launches that encode vectors with one unlike value."""
+    rows, keys = _lonely_rows(spec)
+    with emulating(_TARGET, records=True) as emulation:
         places = DevicePlaces(EMULATED, emulation.lend)
-        for other in (signed, missing):
+        for lonely, others in _LONELY:
+            vectors = [np.full(count, others, np.uint32) for count in _LONELY_COUNTS]
+            for row, own in enumerate(vectors):
+                own[min(lonely_place(row), own.size - 1)] = lonely
+            got, expected = (
+                tables.encode(rows, own, vectors, keys) for own in (places, DevicePlaces(CPU))
+            )
+            if not np.array_equal(got.written, expected.written) or got.tally != expected.tally:
+                raise PtxError(f"{spec}: other bytes than the CPU's with one {lonely:#x}")
+    return emulation
+
+
+def _refusing(spec: str) -> Emulation:
+    """Launches that meet what no writer makes, and NaN, once at each of a thread's values."""
+    rows, keys = _lonely_rows(spec)
+    vectors = [np.full(count, _ORDINARY, np.uint32) for count in _LONELY_COUNTS]
+    payload = tables.encode(rows, DevicePlaces(CPU), vectors, keys)
+    spoil = levelled if spec == LEVELLED else powers
+    with emulating(_TARGET, records=True) as emulation:
+        places = DevicePlaces(EMULATED, emulation.lend)
+        for other in spoil(rows, payload.written):
             bad = payload._replace(written=other)
             with suppress(DecodeError):
                 tables.decode(rows, places, bad)
@@ -105,12 +125,19 @@ def judged(kernel: str, recordings: list[Recording], count: int) -> Judged:
     """Run `count` mutants of a kernel on its recorded launches."""
     first = recordings[0].started.ptx
     same = [own for own in recordings if own.started.ptx == first]
-    made, survivors = 0, []
+    made, equivalent, survivors = 0, [], []
     for own in mutants(first, count):
         made += 1
-        if not is_seen(own, same):
-            survivors.append({"line": own.line, "becomes": own.becomes})
-    return Judged(kernel, made, made - len(survivors), survivors)
+        if is_seen(own, same):
+            continue
+        told = {"line": own.line, "becomes": own.becomes}
+        why = proof(first, own.text, _TARGET)
+        if why is None:
+            survivors.append(told)
+        else:
+            equivalent.append(told | {"proof": why})
+    seen = made - len(equivalent) - len(survivors)
+    return Judged(kernel, made, seen, equivalent, survivors)
 
 
 def is_seen(own: Mutant, recordings: list[Recording]) -> bool:

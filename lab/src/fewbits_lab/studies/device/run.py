@@ -80,10 +80,12 @@ def is_emulated(spec: str) -> bool:
 
 def mutants(spec: str, count: int) -> None:
     """One changed instruction at a time, of the kernels for sm_80 that run a spec."""
-    for name, recordings in surviving.recorded("sm_80", spec).items():
+    for name, recordings in surviving.recorded(spec).items():
         own = surviving.judged(name, recordings, count)
         keep("mutants", f"{spec}: {name}", own._asdict())
-        print(f"{name}: {own.seen} of {own.made} seen", flush=True)
+        print(
+            f"{name}: {own.seen} of {own.made} seen, {len(own.equivalent)} equivalent", flush=True
+        )
 
 
 def interpreted(*, thorough: bool) -> DeviceFound:
@@ -116,7 +118,7 @@ def main() -> int:
     parser.add_argument("--spec", action="append", help="default: all")
     parser.add_argument("--format", action="append", choices=_FORMATS, help="default: all")
     parser.add_argument("--thorough", action="store_true", help="all vectors at all lengths")
-    parser.add_argument("--mutants", type=int, default=60, help="of each kernel")
+    parser.add_argument("--mutants", type=int, default=24, help="of each kernel")
     chosen = parser.parse_args()
     if chosen.part == "interpreted":
         keep(chosen.part, "verify", interpreted(thorough=chosen.thorough))

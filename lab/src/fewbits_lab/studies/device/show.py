@@ -60,6 +60,9 @@ def _cell(row: dict[str, Any]) -> str:
 def mutants(document: RecordDocument) -> ShownTable:
     """Mutants of each kernel, and how many are seen."""
     lines = [
-        [name, str(own["made"]), str(own["seen"])] for name, own in document["mutants"].items()
+        [name, str(own["made"]), str(len(own["equivalent"])), str(own["seen"])]
+        for name, own in document["mutants"].items()
     ]
-    return ShownTable(["kernel", "mutants", "seen"], lines, title="Changed instructions")
+    return ShownTable(
+        ["kernel", "mutants", "equivalent", "seen"], lines, title="Changed instructions"
+    )

@@ -52,7 +52,9 @@ def evidence() -> str:
     hot = [row for row in rows if "hot" in row]
     over = [row for row in hot if row["over_budget"]]
     wide = [row for row in hot if row["registers"] > REGISTERS]
-    made, seen = (sum(own[name] for own in found["mutants"].values()) for name in ("made", "seen"))
+    mutants = found["mutants"].values()
+    made, seen = (sum(own[name] for own in mutants) for name in ("made", "seen"))
+    same = sum(len(own["equivalent"]) for own in mutants)
     told = "; ".join(
         f"`{row['kernel']}` for {row['target']}: {', '.join(row['over_budget'])}" for row in over
     )
@@ -74,8 +76,9 @@ def evidence() -> str:
         f"**Executed.** {launches().total():,} launches of the compiled PTX, by a machine in NumPy that refuses accesses that are misaligned,"
         " stray or raced, approximate instructions, and threads of a block that part. Selection (`top-k`) is not among them:"
         " its counting lets threads part.",
-        f"**Mutants.** Of {made} single changes to an operand or opcode of this PTX {seen} are seen ({100 * seen / made:.0f} %);"
-        " the others are listed in the result file. 90 % are asked for; `send_scales` and the decoders of dithering have fewer.",
+        f"**Mutants.** Of {made} single changes to an operand or opcode of this PTX {same} are proved to be the same program: the"
+        f" assembler makes the same machine code, or every thread gets the same number. Of the other {made - same} the launches show"
+        f" {seen} ({100 * seen / (made - same):.0f} %); those that they do not show are listed in the result file.",
     )  # fmt: skip
 
 

@@ -10,17 +10,19 @@ from fewbits.backend.device.language import tl, triton
 from fewbits.backend.device.polynomials import POLYNOMIAL
 
 _POLYNOMIAL = tl.constexpr(POLYNOMIAL)
+_UNROLLED = tl.constexpr(8)  # of 32 bits; all at once, a compiler keeps too many in registers
 
 
 @triton.jit
 def polynomial_product(a, b):
     """The product modulo P of words, element by element."""
     result = a ^ a
-    for _ in tl.static_range(32):
-        top = (a.to(tl.int32, bitcast=True) >> 31).to(tl.uint32, bitcast=True)  # all its bits
-        result ^= top & b
-        a = a << 1
-        b = (b >> 1) ^ ((b & 1) * _POLYNOMIAL)
+    for _ in range(32 // _UNROLLED):
+        for _ in tl.static_range(_UNROLLED):
+            top = (a.to(tl.int32, bitcast=True) >> 31).to(tl.uint32, bitcast=True)  # all its bits
+            result ^= top & b
+            a = a << 1
+            b = (b >> 1) ^ ((b & 1) * _POLYNOMIAL)
     return result
 
 

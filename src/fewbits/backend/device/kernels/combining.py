@@ -1,9 +1,7 @@
 """Sums of two vectors of float32, each with a factor."""
 
-from fewbits.backend.device.kernels.powers import (
-    canonical,
-)
-from fewbits.backend.device.kernels.rows import count_of, own_number, section_of, share, values_of
+from fewbits.backend.device.kernels.powers import canonical
+from fewbits.backend.device.kernels.rows import left_of, own_number, section_of, share, values_of
 from fewbits.backend.device.language import tl, triton
 
 
@@ -14,7 +12,7 @@ def combine_terms(
     """Write a x + b y, each operation rounded; either vector may lie where the values do."""
     row, block = share(work)
     start = block.to(tl.int64) * BLOCK
-    left = tl.minimum(count_of(rows, row) - start, BLOCK).to(tl.int32)
+    left = left_of(rows, row, start, BLOCK, TAILS)
     values = values_of(rows, row, tl.uint32, ALIGNED) + start
     first = section_of(rows, row, 0, tl.float32, ALIGNED) + start
     second = section_of(rows, row, 1, tl.float32, ALIGNED) + start

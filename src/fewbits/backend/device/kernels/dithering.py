@@ -5,28 +5,22 @@ Chances are whole numbers of 31 bits, compared with draws. A quotient is rounded
 """
 
 from fewbits.backend.device.kernels.floats import level_value, narrow_double, wide
-from fewbits.backend.device.kernels.natural import (
-    lines,
-)
+from fewbits.backend.device.kernels.natural import lines
 from fewbits.backend.device.kernels.packing import write_codes
 from fewbits.backend.device.kernels.rows import (
     NONFINITE,
     SATURATED,
     count,
-    count_of,
+    left_of,
     own_number,
-    reason,
     section_of,
     share,
     values_of,
 )
 from fewbits.backend.device.kernels.words import stream, words
 from fewbits.backend.device.language import tl, triton
-from fewbits.backend.library import BAD_CODE, BAD_LEVEL, BAD_NORM, BAD_PADDING
 
 _SATURATED, _NONFINITE = tl.constexpr(SATURATED), tl.constexpr(NONFINITE)
-_BAD_PADDING, _BAD_CODE = reason(BAD_PADDING), reason(BAD_CODE)
-_BAD_LEVEL, _BAD_SCALE = reason(BAD_LEVEL), reason(BAD_NORM)
 
 
 @triton.jit
@@ -70,10 +64,11 @@ def _scale_of(scales, line, left, SIZE: tl.constexpr, TAILS: tl.constexpr):
     """The scale of each line of a block, or of all."""
     if SIZE == 0:
         return tl.zeros([1, 1], tl.uint32) + tl.load(scales)
-    elif TAILS:
-        return tl.load(scales + line * 8 // SIZE, mask=line * 8 < left, other=0)[:, None]
+    number = (line * 8).to(tl.uint32) // SIZE  # a division without signs is a shift
+    if TAILS:
+        return tl.load(scales + number, mask=line * 8 < left, other=0)[:, None]
     else:
-        return tl.load(scales + line * 8 // SIZE)[:, None]
+        return tl.load(scales + number)[:, None]
 
 
 @triton.jit
@@ -96,7 +91,7 @@ def dithering_encode(
     """Values to packed codes; `TAILS` if blocks are not whole."""
     row, block = share(work)
     start = block.to(tl.int64) * BLOCK
-    left = tl.minimum(count_of(rows, row) - start, BLOCK).to(tl.int32)
+    left = left_of(rows, row, start, BLOCK, TAILS)
     KIND: tl.constexpr = tl.uint32 if EXPONENT + MANTISSA == 31 else tl.uint16
     values = values_of(rows, row, KIND, ALIGNED) + start
     codes = section_of(rows, row, 1, tl.uint8, ALIGNED) + start // 8 * WIDTH

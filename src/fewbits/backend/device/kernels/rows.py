@@ -39,9 +39,9 @@ def count_of(rows, row):
 
 @triton.jit
 def left_of(rows, row, start, BLOCK: tl.constexpr, TAILS: tl.constexpr):
-    """How many values of a block there are; whole blocks are known to have all."""
+    """How many values of a block there are: all, or with TAILS fewer, which is a row's last one."""
     if TAILS:
-        return tl.minimum(count_of(rows, row) - start, BLOCK).to(tl.int32)
+        return (count_of(rows, row) - start).to(tl.int32)
     else:
         return tl.full((), BLOCK, tl.int32)
 

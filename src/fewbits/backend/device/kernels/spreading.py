@@ -2,9 +2,7 @@
 
 from fewbits.backend.device.kernels.floats import wide
 from fewbits.backend.device.kernels.plans import HANDED, KEPT_VALUES, LISTED, PLACES, planned, room
-from fewbits.backend.device.kernels.powers import (
-    canonical,
-)
+from fewbits.backend.device.kernels.powers import canonical
 from fewbits.backend.device.kernels.rows import count_of, share, values_of
 from fewbits.backend.device.language import tl, triton
 

@@ -8,10 +8,7 @@ from fewbits.backend.device.kernels.casts import (
     put_section,
     widened,
 )
-from fewbits.backend.device.kernels.natural import (
-    lines,
-    round_block,
-)
+from fewbits.backend.device.kernels.natural import lines, round_block
 from fewbits.backend.device.kernels.powers import (
     canonical,
     float_of,
@@ -46,7 +43,7 @@ def divided(total, rows, row, EXACT: tl.constexpr):
     if EXACT:
         return total * divisor
     else:
-        return tl.div_rn(total, tl.zeros_like(total) + divisor)
+        return tl.div_rn(total, tl.broadcast_to(divisor, total.shape))
 
 
 @triton.jit

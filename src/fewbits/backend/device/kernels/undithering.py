@@ -8,6 +8,7 @@ from fewbits.backend.device.kernels.rows import (
     NONFINITE,
     count,
     count_of,
+    left_of,
     reason,
     refuse,
     section_of,
@@ -45,7 +46,8 @@ def _scale_numbers(start, line, left, SIZE: tl.constexpr):
     if SIZE == 0:
         return tl.zeros([1, 1], tl.int64), tl.full([1, 1], 1, tl.int1)
     else:
-        return ((start + line * 8) // SIZE)[:, None], (line * 8 < left)[:, None]
+        number = (start + line * 8).to(tl.uint64) // SIZE  # without signs a division is a shift
+        return number.to(tl.int64)[:, None], (line * 8 < left)[:, None]
 
 
 @triton.jit
@@ -71,8 +73,10 @@ def _undithered(
 
 
 @triton.jit
-def _check_end(tally, row, section, scales, EXPONENT: tl.constexpr):
+def _check_end(rows, row, tally, section, SIZE: tl.constexpr, EXPONENT: tl.constexpr):
     """Refuse unused bits behind the last packed scale."""
+    there = count_of(rows, row)
+    scales = (there + SIZE - 1) // SIZE if SIZE else there * 0 + 1
     used = (scales * EXPONENT) % 8
     if used != 0:
         byte = tl.load(section + scales * EXPONENT // 8).to(tl.int32)
@@ -130,16 +134,14 @@ def dithering_decode(
     """Scales and packed codes to values, or added to totals of float32."""
     row, block = share(work)
     start = block.to(tl.int64) * BLOCK
-    there = count_of(rows, row)
-    left = tl.minimum(there - start, BLOCK).to(tl.int32)
+    left = left_of(rows, row, start, BLOCK, TAILS)
     KIND: tl.constexpr = tl.uint32 if ADD or EXPONENT + MANTISSA == 31 else tl.uint16
     values = values_of(rows, row, KIND, ALIGNED) + start
     section = section_of(rows, row, 0, tl.uint8, False)
     codes = section_of(rows, row, 1, tl.uint8, ALIGNED) + start // 8 * WIDTH
     if POWERS and EXPONENT != 8:
         if block == 0:
-            scales = (there + SIZE - 1) // SIZE if SIZE else there * 0 + 1
-            _check_end(tally, row, section, scales, EXPONENT)
+            _check_end(rows, row, tally, section, SIZE, EXPONENT)
     place, line, _column = lines(BLOCK)
     INFINITY: tl.constexpr = ((1 << EXPONENT) - 1) << MANTISSA
     code = read_codes(codes, line, left, BLOCK // 8, WIDTH, TAILS)

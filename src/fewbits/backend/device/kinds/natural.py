@@ -1,11 +1,7 @@
 """Rows of natural compression."""
 
-from fewbits.backend.device.kernels.natural import (
-    natural_encode,
-)
-from fewbits.backend.device.kernels.powers import (
-    natural_decode,
-)
+from fewbits.backend.device.kernels.natural import natural_encode
+from fewbits.backend.device.kernels.powers import natural_decode
 from fewbits.backend.device.launches import Launch, RowGroup, launch_blocks
 from fewbits.backend.kernel import CODED, Kernel
 from fewbits.reference.formats import FLOAT64, Format
