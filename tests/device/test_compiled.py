@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fewbits_lab.devices import spoiling, surviving
-from fewbits_lab.devices.budget import over_budget
+from fewbits_lab.devices.budget import applies, over_budget
 from fewbits_lab.results import results
 from fewbits_lab.studies.device import show
 
@@ -53,6 +53,25 @@ def test_the_recorded_evidence_is_sound():
     assert [row["kernel"] for row in rows if row["faults"]] == []
     assert [row["kernel"] for row in rows if "hot" in row and row["hot"]["spills"]] == []
     assert [row["kernel"] for row in rows if over_budget(row)] == []
+
+
+RELAY = "relay aligned {} exponent={} from={} onward=1 rare target=0 terms={} to={}"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "is_known"),
+    [
+        (RELAY.format("exact", 8, 0, 0, 1), True),
+        (RELAY.format("", 8, 0, 0, 1), False),  # divides
+        (RELAY.format("exact nearest", 8, 0, 0, 1), False),
+        (RELAY.format("exact", 8, 3, 1, 1), False),  # sums float16
+        (RELAY.format("exact", 5, 0, 0, 3), False),
+        ("natural_encode aligned exponent=8 mantissa=23 rare", True),
+        ("natural_encode aligned exponent=8 mantissa=7 rare", False),
+    ],
+)
+def test_figures_of_the_prototypes_bound_their_own_variants(kernel: str, is_known: bool) -> None:
+    assert applies(kernel) == is_known
 
 
 def test_a_thread_has_an_unlike_value_at_each_of_its_places() -> None:

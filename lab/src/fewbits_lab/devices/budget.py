@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from fewbits.reference.formats import FLOAT32
+
 REGISTERS = 96
 SLACK = 1.15
 # Instructions a value on the hot path, of the prototypes: sm_80, then sm_90 and newer, then gfx942.
@@ -48,9 +50,10 @@ def over_budget(row: dict[str, Any]) -> list[str]:
 def applies(kernel: str) -> bool:
     """Whether the prototypes' figures are of this variant.
 
-    They are of float32, rounded at random, not added, of ranks whose number is a power of two.
+    They are of float32, rounded at random, not added; of relays, from natural compression, of ranks
+    whose number is a power of two.
     """
-    words = set(kernel.split())
-    if kernel.startswith("relay"):
-        return "exact" in words
-    return not words & {"add", "nearest", "mantissa=7", "mantissa=10", "exponent=5"}
+    name, *words = kernel.split()
+    if set(words) & {"add", "nearest", "mantissa=7", "mantissa=10", "exponent=5"}:
+        return False
+    return name != "relay" or {"exact", "terms=0", f"to={FLOAT32.code}"} <= set(words)
