@@ -20,7 +20,7 @@ def add_options(parser: Parser) -> None:
         "(default: cuda if torch sees a device)")  # fmt: skip
     add("--ranks", type=count, default=2, metavar="N", help="processes of the comparison of "
         "ranks, from 2 on (default: 2)")  # fmt: skip
-    add("--thorough", action="store_true", help="all vectors at all lengths: three times as many")
+    add("--thorough", action="store_true", help="all vectors at all lengths: 14 times as many")
     add("--report", metavar="OUT.html", help="write a page, and its numbers as JSON beside it")
 
 
