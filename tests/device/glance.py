@@ -21,6 +21,7 @@ from fewbits_lab.devices.lint import faults
 from fewbits_lab.devices.machine_code import measured
 
 MUTANTS = 12
+SPECS = ("natural", "natural-dithering")
 CASES = (
     cases.Case("natural", "float32", (4096, 4093, 9), "brink"),
     cases.Case("natural", "float32", (4096, 4093, 9), "edges"),
@@ -49,10 +50,10 @@ def emulated() -> dict:
 
 
 def compiled() -> dict:
-    """Hot paths of natural compression."""
+    """Hot paths of natural compression, and of dithering."""
     found = {}
     for target in ("sm_80",):
-        for own in workload.variants(target, specs=("natural",), formats=(FLOAT32,), quick=True):
+        for own in workload.variants(target, specs=SPECS, formats=(FLOAT32,), quick=True):
             asm = own.started.compiled.asm
             row = workload.described(own)
             found[f"{target} {own.name}"] = {

@@ -64,11 +64,12 @@ def _scale_of(scales, line, left, SIZE: tl.constexpr, TAILS: tl.constexpr):
     """The scale of each line of a block, or of all."""
     if SIZE == 0:
         return tl.zeros([1, 1], tl.uint32) + tl.load(scales)
-    number = (line * 8).to(tl.uint32) // SIZE  # a division without signs is a shift
-    if TAILS:
-        return tl.load(scales + number, mask=line * 8 < left, other=0)[:, None]
     else:
-        return tl.load(scales + number)[:, None]
+        number = (line * 8).to(tl.uint32) // SIZE  # a division without signs is a shift
+        if TAILS:
+            return tl.load(scales + number, mask=line * 8 < left, other=0)[:, None]
+        else:
+            return tl.load(scales + number)[:, None]
 
 
 @triton.jit
