@@ -124,6 +124,13 @@ def test_a_pair_of_floats_is_two_floats():
     assert np.array_equal(run(body, x), floats(3.0, -4.5))
 
 
+def test_halves_of_a_word_are_added_apart():
+    x = np.arange(THREADS, dtype=np.uint32) * np.uint32(0x01010101)
+    low, high = x + np.uint32(0xFFFF), (x >> np.uint32(16)) + np.uint32(2)
+    expected = (low & np.uint32(0xFFFF)) | high << np.uint32(16)
+    assert np.array_equal(run("add.s16x2 %r5, %r4, 196607;", x), expected)
+
+
 def test_blocks_that_take_different_ways_all_end():
     body = "setp.eq.b32 %p1, %r2, 1; mov.b32 %r5, 1; @%p1 bra $A; mov.b32 %r5, 2;\n$A:\n"
     assert run(body, blocks=3).reshape(3, -1)[:, 0].tolist() == [2, 1, 2]
@@ -186,7 +193,8 @@ def test_a_jump_back_to_a_block_out_of_order_is_no_loop():
     """As AMD's compiler writes it: only labels of loops say so."""
     work = "\tv_add_u32 v1, v2, v3\n"
     text = (
-        f".LBB0_1:\n{9 * work}\ts_branch .LBB0_3\n.LBB0_2: ; =>This Inner Loop Header: Depth=1\n"
+        f".LBB0_1:\n{9 * work}\ts_branch .LBB0_3\n"
+        ".LBB0_2: ; %body\n ; =>This Inner Loop Header: Depth=1\n"
         f"{4 * work}\ts_cbranch_scc1 .LBB0_2\n.LBB0_3:\n\ts_cbranch_scc0 .LBB0_1\n"
     )
     compiled = SimpleNamespace(asm={"amdgcn": text}, metadata=SimpleNamespace(shared=0))

@@ -79,18 +79,21 @@ def _amd(compiled: Any) -> MachineCode:
 def _counted(text: str, shape: re.Pattern[str]) -> tuple[int, tuple[int, ...]]:
     """All instructions, and those between a label and a later jump back to it.
 
-    AMD's labels say where a loop begins: blocks that are laid out of order jump back too.
+    Comments behind AMD's labels say where a loop begins: blocks that are laid out of order jump
+    back too.
     """
     places: dict[str, int] = {}
     loops: dict[int, int] = {}
-    count = 0
+    count, begins = 0, ""
     for line in text.splitlines():
         label = _LABEL.match(line)
-        if label and (shape is _LINE or "Loop" in line):
-            places[label[1].lstrip(".")] = count
+        begins = label[1].lstrip(".") if label else begins
+        if begins and (shape is _LINE or "Loop" in line):
+            places[begins] = count
         found = shape.search(line) if shape is _LINE else shape.match(line)
         if found is None:
             continue
+        begins = ""
         if not found["op"].startswith(_IDLE):
             count += 1
         jump = _JUMP.search(found["rest"])

@@ -4,7 +4,9 @@ from typing import Any
 
 import numpy as np
 
-_PAIRS = {"bf16": "u2", "bf16x2": "u4", "f16x2": "u4", "f32x2": "u8"}
+_PAIRS = {
+    "bf16": "u2", "bf16x2": "u4", "f16x2": "u4", "f32x2": "u8", "s16x2": "u4", "u16x2": "u4",
+}  # fmt: skip
 _LETTERS = {"b": "u", "u": "u", "s": "i", "f": "f"}
 
 

@@ -19,6 +19,8 @@ _INTEGER: dict[str, Operation] = {
 
 def whole(words: list[str]) -> Known | None:
     name, last = words[0], words[-1]
+    if last in ("s16x2", "u16x2"):
+        return _halves(words)
     if name in _INTEGER:
         return _INTEGER[name], [last, last], last
     if name in ("shl", "shr"):
@@ -28,6 +30,20 @@ def whole(words: list[str]) -> Known | None:
     if name in ("bfe", "bfi", "prmt", "lop3", "shf"):
         return _field(words)
     return None
+
+
+def _halves(words: list[str]) -> Known | None:
+    """Two numbers of 16 bits in one of 32."""
+    name, last = words[0], words[-1]
+    if name not in ("add", "min", "max") or len(words) != 2:
+        return None
+    kind = dtype(last.removesuffix("x2"))
+
+    def both(*terms: Lanes) -> Any:
+        parts = (np.ascontiguousarray(term).view(kind) for term in terms)
+        return _INTEGER[name](*parts).view(np.uint32)
+
+    return both, [last, last], last
 
 
 def _not(a: Lanes) -> Any:
