@@ -131,6 +131,16 @@ def test_halves_of_a_word_are_added_apart():
     assert np.array_equal(run("add.s16x2 %r5, %r4, 196607;", x), expected)
 
 
+def test_a_permutation_may_take_along_what_nobody_has_written():
+    """Bytes that are used are garbage then, and the register stays unwritten."""
+    x = np.arange(THREADS, dtype=np.uint32)
+    body = "prmt.b32 %r6, %r77, %r4, 0x0074U; and.b32 %r5, %r6, 65535;"
+    assert np.array_equal(run(body, x), x)
+    assert run("prmt.b32 %r5, %r77, %r4, 0x4440U;", x)[0] & 0xFF == 0xA5
+    with pytest.raises(PtxError, match="never written"):
+        run("prmt.b32 %r6, %r77, %r4, 0x0074U; add.s32 %r5, %r77, %r6;")
+
+
 def test_blocks_that_take_different_ways_all_end():
     body = "setp.eq.b32 %p1, %r2, 1; mov.b32 %r5, 1; @%p1 bra $A; mov.b32 %r5, 2;\n$A:\n"
     assert run(body, blocks=3).reshape(3, -1)[:, 0].tolist() == [2, 1, 2]

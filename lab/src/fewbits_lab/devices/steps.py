@@ -2,7 +2,10 @@
 
 from collections.abc import Callable
 
+import numpy as np
+
 from fewbits_lab.devices import accesses, warps
+from fewbits_lab.devices.floats import GARBAGE
 from fewbits_lab.devices.lanes import BlockGroup, Step, source
 from fewbits_lab.devices.operations import operation
 from fewbits_lab.devices.ptx import Instruction, PtxError, PtxProgram
@@ -40,4 +43,19 @@ def stepped(program: PtxProgram, own: Instruction) -> Step:
         values = function(*(read(group) for read in reads)).astype(to, copy=False)
         group.write(target, values, group.mask(own))
 
-    return step
+    return _with_garbage(own, step) if name == "prmt" else step
+
+
+def _with_garbage(own: Instruction, step: Step) -> Step:
+    """Compilers let permutations take along bytes that nobody has written, if nobody uses them."""
+
+    def filled(group: BlockGroup) -> None:
+        words = {text for text in own.operands[1:3] if text.startswith("%")}
+        unwritten = words - group.registers.keys()
+        for register in unwritten:
+            group.registers[register] = np.full(group.size, GARBAGE, np.uint64).astype(np.uint32)
+        step(group)
+        for register in unwritten - {own.operands[0]}:
+            del group.registers[register]
+
+    return filled
