@@ -20,6 +20,7 @@ from fewbits_lab.studies.bench_dtypes import text as bench_dtypes
 from fewbits_lab.studies.bias import text as bias
 from fewbits_lab.studies.bits_error import text as bits_error
 from fewbits_lab.studies.coding import text as coders
+from fewbits_lab.studies.compatibility import text as compatibility
 from fewbits_lab.studies.demo import text as demo
 from fewbits_lab.studies.device import text as device
 from fewbits_lab.studies.dithering_bits import text as dithering_bits
@@ -81,6 +82,10 @@ PAGES: dict[str, dict[str, Block]] = {
         "when-to-use": coding.when_to_use,
         "sizes": coders.sizes_table,
         "speeds": coders.speeds_table,
+    },
+    "docs/compatibility.md": {
+        "verdict": compatibility.matrix_verdict,
+        "matrix": compatibility.matrix_table,
     },
     "docs/feedback.md": {
         "digits": partial(feedback.accuracy_table, "digits"),

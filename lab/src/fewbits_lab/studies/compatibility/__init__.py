@@ -1,0 +1,1 @@
+"""Which training loops work with compression: what the tests of each have found."""
