@@ -317,7 +317,7 @@ def main() -> int:
         for mutant in mutants:
             say(f"{mutant.name:32} {mutant.why}")
         return 0
-    every = len(mutants)
+    every = mutants
     mutants = unjudged(mutants) if chosen.resume else mutants
     # Those of one selection of tests one after the other: its unbroken run is then needed once.
     sizes = Counter(own.tests for own in mutants)
@@ -326,9 +326,9 @@ def main() -> int:
     mutants = mutants[: chosen.limit]
     verdicts = run_all(mutants, chosen.jobs, chosen.seconds) if mutants else []
     bad = [verdict for verdict in verdicts if verdict.result != "killed"]
-    judged = every - len(unjudged(read_table())) if chosen.resume else len(verdicts) - len(bad)
+    judged = len(every) - len(unjudged(every))
     say(f"{len(verdicts) - len(bad)} of {len(verdicts)} planted faults were killed")
-    say(f"killed={judged} rows={every}") if chosen.resume else None
+    say(f"killed={judged} rows={len(every)}") if chosen.resume else None
     for verdict in bad:
         say(f"{verdict.result.upper()}: {verdict.name}: {verdict.detail}")
     return 1 if bad else 0
