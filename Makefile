@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+DEMO := $(VENV)/.demo
 NATIVE := $(wildcard native/*.cpp native/*.h native/*/*.cpp native/*/*.h)
 FORMATTED := $(NATIVE) $(wildcard tests/native/*.cpp tests/fuzz/native/*.h tests/fuzz/native/*.cpp)
 
@@ -20,7 +21,14 @@ $(STAMP): pyproject.toml lab/pyproject.toml build-tools.lock constraints.txt CMa
 	$(BIN)/pip install --quiet --no-deps triton==3.9.0
 	touch $@
 
-demo: $(STAMP)  ## train on an emulated link of 100 Mbit/s, once for each operator, and compare
+# The demo needs torch and its data set, and no tool of those who develop.
+$(DEMO): pyproject.toml build-tools.lock constraints.txt CMakeLists.txt $(NATIVE)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --require-hashes --no-deps -r build-tools.lock
+	$(BIN)/pip install --quiet -c constraints.txt --no-build-isolation -e '.[demo]'
+	touch $@
+
+demo: $(if $(wildcard $(STAMP)),$(STAMP),$(DEMO))  ## train on an emulated link of 100 Mbit/s, once for each operator, and compare
 	$(BIN)/fewbits train --link 100Mbit --model mlp
 
 test: $(STAMP)  ## every test that fits into ten minutes on two cores
