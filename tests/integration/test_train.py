@@ -124,6 +124,7 @@ def test_every_operator_trains_and_keeps_the_replicas_alike() -> None:
         "sign",
         "top-k|natural",
         "hadamard|rand-k:fraction=0.5|sparse-dithering:rounding=stochastic",
+        "scale|sparse-dithering:rounding=stochastic",
     )
     specs = (*chosen, *cases.others(*chosen, "identity", "float16", "bfloat16"))
     command = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
