@@ -34,7 +34,16 @@ def run(code: str, *arguments: str) -> str:
         (np.zeros(2, complex), "cannot compress dtype complex128: convert to one of float32"),
         (np.zeros(2, np.longdouble), "cannot compress dtype "),
         (np.ma.masked_array([1.0, 2.0], [0, 1]), "x must be a NumPy array .* fill the mask first"),
-        (np.zeros((1,) * 33, np.float32), "33 dimensions, at most 32 are supported: reshape first"),
+        *(  # NumPy 1 has no more than 32 itself
+            [
+                (
+                    np.zeros((1,) * 33, np.float32),
+                    "33 dimensions, at most 32 are supported: reshape first",
+                )
+            ]
+            if np.lib.NumpyVersion(np.__version__) >= "2.0.0"
+            else []
+        ),
     ],
 )
 def test_other_inputs_are_refused_with_advice(x: object, message: str) -> None:
