@@ -4,6 +4,7 @@ It shares no code with the library. Anything but such a section raises `ValueErr
 """
 
 from lanes_by_hand import decoded, with_phases
+from paths_by_hand import Paths
 from tables_by_hand import TOTAL, Bytes, first_frequencies, frequencies, need
 
 BLOCK = 65536
@@ -112,7 +113,7 @@ def with_gaps(block: Bytes, bound: int, count: int) -> list[int]:
 
 
 def one_block(
-    data: bytes, bound: int, signed: bool, count: int, draws: list[int]
+    data: bytes, bound: int, signed: bool, count: int, draws: list[int] | Paths
 ) -> tuple[list[int], list[int]]:
     """Codes and signs of one block; `draws` are the words of their dither, if they have one."""
     block = Bytes(data)
@@ -120,7 +121,8 @@ def one_block(
     kinds.add(kind)
     if draws and kind == REVISED and len(data) > 1 and data[1] & PHASED:
         kinds.add(PHASED)
-        pairs = with_phases(block, bound, draws)
+        paths = isinstance(draws, Paths)
+        pairs = draws.read(block, bound, count) if paths else with_phases(block, bound, draws)
         need(block.at == len(data), "a block is too long")
         return [code for code, _ in pairs], [sign for _, sign in pairs]
     if kind in (FIRST_MASKED, MASKED):
@@ -136,7 +138,7 @@ def one_block(
 
 
 def coded(
-    section: bytes, bound: int, signed: bool, count: int, draws: list[int] | None = None
+    section: bytes, bound: int, signed: bool, count: int, draws: list[int] | Paths | None = None
 ) -> tuple[list[int], list[int]]:
     """Codes and signs of a section of `count` codes below `bound`, perhaps dithered by `draws`."""
     codes: list[int] = []
@@ -147,7 +149,8 @@ def coded(
         need(left.at + length <= len(section), "a section is cut")
         block = section[left.at : left.at + length]
         left.at += length
-        own = (draws or [])[len(codes) : len(codes) + BLOCK]
+        known = len(codes), len(codes) + BLOCK
+        own = draws.part(*known) if isinstance(draws, Paths) else (draws or [])[slice(*known)]
         more, marks = one_block(block, bound, signed, min(BLOCK, count - len(codes)), own)
         codes, signs = codes + more, signs + marks
     need(left.at == len(section), "a section is too long")

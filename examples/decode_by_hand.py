@@ -20,6 +20,7 @@ from sparse_by_hand import SPARSE, sparse_dithering
 from spherical_by_hand import SPHERICAL, spherical
 from stages_by_hand import STAGES, TOP_K
 from tables_by_hand import need, packed
+from trellis_by_hand import TRELLIS, trellis
 
 MAX_DIMENSIONS, MAX_STAGES, MAX_SECTIONS, MAX_PARAMETERS = 32, 8, 16, 32
 MAX_ELEMENTS, CHECKSUM_SIZE = 2**28, 4
@@ -129,11 +130,13 @@ def natural(sections: list[bytes], format: Format, count: int, entropy: bool) ->
 def operator(
     code: int, parameters: Parameters, sections: list[bytes], format: Format, count: int
 ) -> tuple[str, list[int]]:
-    """Sections 5.1 to 5.8: spec and the bits of every value."""
+    """Sections 5.1 to 5.8 and 5.10: spec and the bits of every value."""
     if code in DITHERED:
         return dithered(code, parameters, sections, format, count)
     if code == SPARSE:
         return sparse_dithering(parameters, sections, format, count)
+    if code == TRELLIS:
+        return trellis(parameters, sections, format, count)
     if code == SPHERICAL:
         return spherical(parameters, sections, format, count)
     need(code in (1, 2, 3, 4), "unknown operator, or a stage without one after it")

@@ -6,6 +6,8 @@
 
 namespace fewbits {
 
+struct Path; // trellis.h
+
 constexpr size_t kCodedBlock = size_t{1} << 16; // codes
 
 // A section's parameters, which its reader knows beforehand.
@@ -32,6 +34,7 @@ struct CodesIn {
     // May be null, and is where there are no signs: the stream that the codes were dithered with,
     // from the first of them on. `bytes` are then there too, with 255 for words above 254.
     const Stream *dither = nullptr;
+    const Path *path = nullptr; // the same for levels on paths of a trellis
 };
 struct CodesOut {
     size_t count;
@@ -46,6 +49,7 @@ struct CodesOut {
     bool *equal = nullptr;
     Ahead ahead = {};               // where the values of this block go
     const Stream *dither = nullptr; // as in CodesIn
+    const Path *path = nullptr;
 };
 
 // Writes a section block by block. `out` has room for the largest size, or `capacity` is less.

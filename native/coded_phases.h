@@ -1,11 +1,12 @@
-// Blocks of dithered codes with a table for each phase: what a writer makes of them. The choice is
-// made in integers only, as everywhere.
+// Blocks with several tables, of dithered codes or of levels on paths: what a writer makes of them.
+// The choice is made in integers only, as everywhere.
 #pragma once
 
 #include <numeric>
 
 #include "coded_tables.h"
 #include "phases.h"
+#include "trellis.h"
 
 namespace fewbits {
 namespace { // internal linkage: see random.h
@@ -13,15 +14,23 @@ namespace { // internal linkage: see random.h
 constexpr uint32_t kLarge = 4;     // codes from here on are large
 constexpr size_t kLargeShare = 16; // more than this part of them, and phases say little
 
-// Symbols of a block with phases, their tables and what they cost.
-class PhaseForm {
+constexpr uint32_t kLargeLevel = 8; // the same for levels: then two tables do
+
+// Symbols of a block with several tables, these and what they cost.
+class TablesForm {
   public:
-    // `codes.bytes` are there.
-    PhaseForm(const CodedShape &shape, const CodesIn &codes) : shape_(shape), codes_(codes) {
-        uint8_t phases[kCodedBlock];
-        const ConstBytes bytes = {codes.bytes, codes.count};
-        kernels().phases.find(*codes.dither, {phases, codes.count});
-        kernels().phases.fold(bytes, codes.signs, {phases, codes.count}, {symbols_, codes.count});
+    // `codes.bytes` are there, and of levels words are too where bytes do not do.
+    TablesForm(const CodedShape &shape, const CodesIn &codes, size_t large)
+        : shape_(shape), codes_(codes) {
+        if (codes.path != nullptr) {
+            fold_levels(large);
+        } else {
+            uint8_t phases[kCodedBlock];
+            const ConstBytes bytes = {codes.bytes, codes.count};
+            kernels().phases.find(*codes.dither, {phases, codes.count});
+            kernels().phases.fold(bytes, codes.signs, {phases, codes.count},
+                                  {symbols_, codes.count});
+        }
         kernels().coder.count_symbols({symbols_, codes.count}, counts_);
         choose_tables();
     }
@@ -49,7 +58,7 @@ class PhaseForm {
         std::memmove(room.data(), words, size);
         to[0] = kRans;
         to[1] = static_cast<uint8_t>(lanes_ | coarse_ << 3 | kPhased);
-        to[2] = static_cast<uint8_t>(kPhaseTables);
+        to[2] = static_cast<uint8_t>(number_);
         std::memcpy(to + 3, tables_, tables_size_);
         std::memcpy(to + head, states, 4 * lanes);
         return write_escapes(room.data() + size);
@@ -67,18 +76,46 @@ class PhaseForm {
     int lanes_ = 0; // log2
     int coarse_ = kMostCoarse;
     uint64_t cost_ = 0;
+    size_t number_ = kPhaseTables;   // of tables
+    uint32_t escape_ = kPhaseEscape; // the first escape
+
+    size_t each() const { return 256 / number_; } // symbols of a table
+
+    void fold_levels(size_t large) {
+        const Path &path = *codes_.path;
+        number_ = path.dithered && large * kLargeShare <= codes_.count ? 4 : 2;
+        escape_ = static_cast<uint32_t>(each()) - 2;
+        const uint32_t shift = number_ == 4 ? 0 : 1;
+        uint32_t words[1024];
+        for (size_t start = 0; start < codes_.count; start += 1024) {
+            const size_t size = std::min<size_t>(1024, codes_.count - start);
+            if (path.dithered) {
+                kernels().common.words(path.dither.from(start), {words, size});
+            }
+            for (size_t i = start; i < start + size; ++i) {
+                int32_t level = codes_.words != nullptr ? codes_.words[i] : codes_.bytes[i];
+                level = (codes_.signs[i / 8] >> (i % 8) & 1) != 0 ? -level : level;
+                const uint32_t top = path.dithered ? words[i - start] >> 28 : 0;
+                const PathSymbol found = path_symbol(level, top);
+                const uint32_t far = escape_ + (static_cast<uint32_t>(level >> 1) & 1);
+                const uint32_t symbol = found.symbol < escape_ ? found.symbol : far;
+                const auto table = static_cast<uint32_t>(each()) * (found.quarter >> shift);
+                symbols_[i] = static_cast<uint8_t>(table + symbol);
+            }
+        }
+    }
 
     void choose_tables() {
-        constexpr size_t each = 256 / kPhaseTables;
+        const size_t each = this->each();
         Histogram own[kPhaseTables] = {};
         size_t totals[kPhaseTables];
         size_t common = 0;
-        for (size_t table = 0; table < kPhaseTables; ++table) {
+        for (size_t table = 0; table < number_; ++table) {
             const uint32_t *const counted = counts_ + table * each;
             std::copy(counted, counted + each, own[table]);
             common += *std::max_element(counted, counted + each);
-            escaped_ += counted[kPhaseEscape];
-            auto used = static_cast<size_t>(each - std::count(counted, counted + each, 0u));
+            escaped_ += std::accumulate(counted + escape_, counted + each, size_t{0});
+            auto used = each - static_cast<size_t>(std::count(counted, counted + each, 0u));
             if (used < 2) { // a table has two symbols or more
                 ++own[table][0];
                 ++own[table][1];
@@ -87,18 +124,19 @@ class PhaseForm {
             totals[table] = std::accumulate(own[table], own[table] + each, size_t{0});
             coarse_ = std::min(coarse_, RansPlan::coarseness(totals[table], used));
         }
-        for (size_t table = 0; table < kPhaseTables; ++table) {
+        for (size_t table = 0; table < number_; ++table) {
             const RansPlan plan(own[table], totals[table], coarse_);
             add_table(plan, table, counts_ + table * each);
         }
-        lanes_ = lanes_log2(codes_.count, codes_.count - common);
+        lanes_ = codes_.path != nullptr ? path_lanes_log2(codes_.count)
+                                        : lanes_log2(codes_.count, codes_.count - common);
         const auto width = static_cast<size_t>(shape_.width()) + 1;
         const size_t bits = 8 + 8 * tables_size_ + (size_t{24} << lanes_) + escaped_ * width;
         cost_ += 256 * uint64_t{bits};
     }
 
     void add_table(const RansPlan &plan, size_t table, const uint32_t *counted) {
-        constexpr size_t each = 256 / kPhaseTables;
+        const size_t each = this->each();
         std::memcpy(tables_ + tables_size_, plan.table, plan.table_size);
         tables_size_ += plan.table_size;
         Histogram really = {};
@@ -121,7 +159,7 @@ class PhaseForm {
         BitWriter magnitudes(to);
         BitWriter signs(to + packed_size(escaped_, shape_.width()));
         for (size_t i = 0; i < codes_.count; ++i) {
-            if (codes_.bytes[i] > kPhaseLargest) {
+            if (symbols_[i] % each() >= escape_) {
                 magnitudes.put(codes_.words != nullptr ? codes_.words[i] : codes_.bytes[i],
                                shape_.width());
                 signs.put(codes_.signs[i / 8] >> (i % 8) & 1, 1);

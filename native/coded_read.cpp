@@ -4,6 +4,7 @@
 #include <bit>
 #include <numeric>
 
+#include "coded_read_paths.h"
 #include "coded_read_phases.h"
 
 namespace fewbits {
@@ -304,6 +305,9 @@ fewbits_status read_gaps(const CodedShape &shape, ConstBytes &data, const CodesO
 
 fewbits_status read_block(const CodedShape &shape, ConstBytes data, const CodesOut &codes) {
     const uint8_t kind = data.empty() ? kRaw : data[0];
+    if (kind == kRans && codes.path != nullptr && data.size() > 1 && (data[1] & kPhased) != 0) {
+        return read_path(shape, data, codes);
+    }
     if (kind == kRans && codes.dither != nullptr && data.size() > 1 && (data[1] & kPhased) != 0) {
         return read_phased(shape, data, codes);
     }

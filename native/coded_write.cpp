@@ -234,17 +234,18 @@ uint8_t *write_plain(const CodedShape &shape, const CodesIn &codes, const Symbol
                                                      : write_alike(shape, codes, symbols, plan, to);
 }
 
-uint8_t *write_phased(const CodedShape &shape, const CodesIn &codes, const Symbols &symbols,
-                      const RansPlan &plan, const Mask &mask, const Places *few, uint8_t *to);
+uint8_t *write_tables(const CodedShape &shape, const CodesIn &codes, const Symbols &symbols,
+                      const RansPlan &plan, const Mask &mask, const Places *few, size_t large,
+                      uint8_t *to);
 
-// Codes from kLarge on.
-size_t large_codes(const CodesIn &codes, const Symbols &symbols) {
+// Codes from `least` on.
+size_t large_codes(const CodesIn &codes, const Symbols &symbols, uint32_t least) {
     if (codes.words == nullptr) {
         return static_cast<size_t>(
-            std::accumulate(symbols.counts + kLarge, symbols.counts + 256, uint64_t{0}));
+            std::accumulate(symbols.counts + least, symbols.counts + 256, uint64_t{0}));
     }
     return static_cast<size_t>(std::count_if(codes.bytes, codes.bytes + codes.count,
-                                             [](uint8_t code) { return code >= kLarge; }));
+                                             [&](uint8_t code) { return code >= least; }));
 }
 
 // A block with its signs. What few places take on the stack is not touched for other blocks.
@@ -253,17 +254,22 @@ uint8_t *write_codes(const CodedShape &shape, const CodesIn &codes, ConstBytes e
     const Symbols symbols(each, base, few);
     const RansPlan plan(symbols.counts, codes.count);
     if (codes.dither != nullptr && !plan.equal &&
-        large_codes(codes, symbols) * kLargeShare <= codes.count) {
-        return write_phased(shape, codes, symbols, plan, mask, few, to);
+        large_codes(codes, symbols, kLarge) * kLargeShare <= codes.count) {
+        return write_tables(shape, codes, symbols, plan, mask, few, 0, to);
+    }
+    if (codes.path != nullptr && !plan.equal) {
+        const size_t large = large_codes(codes, symbols, kLargeLevel);
+        return write_tables(shape, codes, symbols, plan, mask, few, large, to);
     }
     uint8_t *const end = write_plain(shape, codes, symbols, plan, mask, few, {}, to);
     return shape.is_signed ? write_signs(mask, codes.signs, end) : end;
 }
 
-[[gnu::noinline]] uint8_t *write_phased(const CodedShape &shape, const CodesIn &codes,
+[[gnu::noinline]] uint8_t *write_tables(const CodedShape &shape, const CodesIn &codes,
                                         const Symbols &symbols, const RansPlan &plan,
-                                        const Mask &mask, const Places *few, uint8_t *to) {
-    const PhaseForm form(shape, codes);
+                                        const Mask &mask, const Places *few, size_t large,
+                                        uint8_t *to) {
+    const TablesForm form(shape, codes, large);
     const Limit limit = {form.cost(), 256 * uint64_t{mask.nonzero}};
     uint8_t *plain = write_plain(shape, codes, symbols, plan, mask, few, limit, to);
     if (plain == nullptr) {

@@ -103,6 +103,7 @@ Kernels filled(const Table &own, const Kernels &lower) {
         .natural_bfloat16 = group(&Table::natural_bfloat16, lower.natural_bfloat16),
         .coder = group(&Table::coder, lower.coder),
         .phases = group(&Table::phases, lower.phases),
+        .trellis = group(&Table::trellis, lower.trellis),
         .stages = group(&Table::stages, lower.stages),
         .dithering_float32 = group(&Table::dithering_float32, lower.dithering_float32),
         .dithering_float64 = group(&Table::dithering_float64, lower.dithering_float64),

@@ -246,7 +246,11 @@ enum fewbits_kind {
      * Those of float64 have no sum: fewbits_norm_terms finds it once the largest magnitude is
      * known.
      */
-    FEWBITS_SIGN = 19
+    FEWBITS_SIGN = 19,
+    /* values to levels on paths of a trellis; option: 1 with a dither, 2 with the scale of least
+     * squares, and 4, 8 or 12 for 4, 8 or 16 states; `levels` and `factors` as in FEWBITS_GRID, and
+     * so are the sections, of which there is one scale. `block` is 0. */
+    FEWBITS_TRELLIS = 20
 };
 #define FEWBITS_POWERS 4
 #define FEWBITS_LEVELS_CODED 8

@@ -110,6 +110,7 @@ template <class Bits> struct KeyBand {
 };
 struct RansEncodeTable; // rans.h
 struct RansDecodeTable;
+struct PathTables;  // trellis.h
 struct DitherShape; // dithering.h
 struct DitherRatios;
 struct SignTerms;                  // sign.h
@@ -208,23 +209,26 @@ struct CoderKernels {
     // Bits of a plane where the mask has ones, to and from a string without gaps.
     void (*join_bits)(ConstBytes plane, ConstBytes mask, Bytes joined);
     void (*spread_bits)(ConstBytes joined, ConstBytes mask, Bytes plane);
-    // The same for whole bytes. `joined` has kSlack bytes more than the mask has ones: they may be
-    // written or read.
+    // The same for whole bytes. `joined` has kSlack bytes more, which may be written or read.
     void (*join_bytes)(ConstBytes codes, ConstBytes mask, Bytes joined);
     void (*spread_bytes)(ConstBytes joined, ConstBytes mask, Bytes codes);
 };
 
-// Codes that were rounded with a dither; phases.h has the meaning. `dither` is the stream of the
-// first code. There are as many phases as codes, and kPhaseTables tables.
+// Codes that were rounded with a dither; phases.h has the meaning.
 struct PhaseKernels {
     void (*find)(const Stream &dither, Bytes phases);
-    // Codes, those above 254 as 255, and a plane of signs to symbols, and back. Symbols that are
-    // made count through the tables; those that are read do not, and the escape has any code.
     void (*fold)(ConstBytes codes, const uint8_t *signs, ConstBytes phases, Bytes symbols);
     void (*unfold)(ConstBytes symbols, ConstBytes phases, uint8_t *codes, uint8_t *signs);
-    // As that of the coder, each symbol from the table of its phase.
     const uint8_t *(*decode)(ConstBytes data, const RansDecodeTable *tables,
                              std::span<uint32_t> states, ConstBytes phases, Bytes symbols);
+};
+
+// Levels on paths of a trellis; trellis.h has the meaning, also of places, labels and tops.
+struct TrellisKernels {
+    void (*search)(ConstBytes places, size_t lanes, int states, Bytes labels);
+    const uint8_t *(*decode)(ConstBytes data, const PathTables &tables, std::span<uint32_t> states,
+                             int trellis, const uint8_t *tops, std::span<int32_t> levels,
+                             uint8_t *symbols);
 };
 
 // Selection and rotation; select.h has the meaning. Keys are values without the bits outside of
@@ -347,6 +351,7 @@ template <template <class> class Slot> struct Groups {
     Slot<NaturalKernels<Bfloat16>> natural_bfloat16{};
     Slot<CoderKernels> coder{};
     Slot<PhaseKernels> phases{};
+    Slot<TrellisKernels> trellis{};
     Slot<StageKernels> stages{};
     Slot<DitherKernels<Float32>> dithering_float32{};
     Slot<DitherKernels<Float64>> dithering_float64{};

@@ -3,7 +3,8 @@
 //
 // A code q that was rounded with the dither u stands for q - u. The reader knows u, hence |u|, by
 // which it chooses among four tables, and the sign of u, by which codes are turned so that small
-// symbols stand for small numbers.
+// symbols stand for small numbers. Folding makes symbols of codes, those above 254 as 255, and a
+// plane of signs; they count through the tables. Those that are read and unfolded do not.
 #pragma once
 
 #include <algorithm>

@@ -31,6 +31,7 @@ int kept_unit(fewbits_unit &unit, Direction direction);
 int combine(fewbits_unit &unit);
 int dithering_unit(fewbits_unit &unit, Direction direction);
 int grid_unit(fewbits_unit &unit, Direction direction);
+int trellis_unit(fewbits_unit &unit, Direction direction);
 int sign_unit(fewbits_unit &unit, Direction direction);
 
 // Values that share a scale: all, or a power of two of them.

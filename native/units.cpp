@@ -291,6 +291,8 @@ int plain_unit(fewbits_unit &unit, Direction direction) {
         return dithering_unit(unit, direction);
     case FEWBITS_GRID:
         return grid_unit(unit, direction);
+    case FEWBITS_TRELLIS:
+        return trellis_unit(unit, direction);
     case FEWBITS_SIGN:
         return sign_unit(unit, direction);
     default:

@@ -32,6 +32,7 @@ from fewbits.operators.sparse_dithering import SparseDithering
 from fewbits.operators.spherical import Spherical
 from fewbits.operators.standard_dithering import StandardDithering
 from fewbits.operators.top_k import TopK
+from fewbits.operators.trellis import TrellisPaths
 from fewbits.reference import casts
 from fewbits.reference.formats import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, FORMATS, Bits, Format
 from references import (
@@ -51,6 +52,7 @@ from references import (
     sparse_dithering,
     spherical,
     top_k,
+    trellis,
 )
 
 
@@ -134,6 +136,17 @@ def spherical_case(within: float, **fields: object) -> Case:
     section = spherical(own)
     loose = {"keeps_signs": False, "carries": "block"}
     return Case(own, section, lambda _: 1.25, within=within, stochastic=True, **loose)
+
+
+def trellis_case(formats: tuple[Format, ...] = FORMATS, **fields: object) -> Case:
+    """No vector attains the promise: not all values of a path can be a step off.
+
+    Values that lie half-way between the levels of one parity come near a third of it.
+    """
+    own = TrellisPaths(**fields)
+    dithered = own.rounding == "subtractive"
+    loose = {"stochastic": dithered, "keeps_signs": False, "carries": "block"}
+    return Case(own, trellis(own), lambda _: 1.25, within=0.85, formats=formats, **loose)
 
 
 CASES = (
@@ -228,6 +241,9 @@ CASES = (
     sparse(nu=1 / 9, block=1000, formats=(FLOAT32,)),
     # Just below and above 3/2, two and one: the error is at right angles to the codes.
     sparse(nu=1 / 9, scale="matched", formats=(FLOAT32,), tight=[1.248, 1.248, 1.254]),
+    trellis_case(nu=0.2),
+    trellis_case(nu=0.5, rounding="subtractive"),
+    trellis_case(nu=0.05, scale="least-squares", states=16, formats=(FLOAT32,)),
     # The sure bound is reached at the rim of a cap; on average 0.447 is.
     spherical_case(within=0.14),
     spherical_case(within=0.03, scale="unbiased"),

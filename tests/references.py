@@ -7,14 +7,17 @@ import numpy.typing as npt
 
 from fewbits import Rng
 from fewbits.coding import bitpack, enumerative, places, rans, rice
+from fewbits.coding.paths import Paths
 from fewbits.coding.phases import Phases
 from fewbits.families.dithering import Dithering
 from fewbits.operators.natural_dithering import NaturalDithering
 from fewbits.operators.sparse_dithering import SparseDithering
 from fewbits.operators.spherical import Spherical
 from fewbits.operators.standard_dithering import StandardDithering
+from fewbits.operators.trellis import TrellisPaths
 from fewbits.reference import casts, dithering, rotation
 from fewbits.reference import natural as natural_reference
+from fewbits.reference import trellis as paths_reference
 from fewbits.reference.blocks import Blocks
 from fewbits.reference.formats import FLOAT32, FLOAT64, Bits, Format
 from fewbits.reference.rotation import COMMON
@@ -182,6 +185,18 @@ def sparse_dithering(own: SparseDithering) -> Callable[[Bits, Format, Rng], Sect
         coded = rans.encode(np.abs(q).astype(np.uint16), bound, (q < 0).astype(np.uint8), known)
         key = (stream.key,) if dithers else ()
         return sent.tobytes(), coded, *key
+
+    return sections
+
+
+def trellis(own: TrellisPaths) -> Callable[[Bits, Format, Rng], Sections]:
+    def sections(bits: Bits, format: Format, rng: Rng) -> Sections:
+        how, stream = own.paths(bits.size, format), rng.fork("dither")
+        scales, codes, _ = paths_reference.quantised(bits, format, how, stream)
+        known = Paths(own.states, stream.words(0, bits.size) if how.dithered else None)
+        magnitudes, signs = np.abs(codes).astype(np.uint16), (codes < 0).astype(np.uint8)
+        body = rans.encode(magnitudes, how.bound, signs, known)
+        return scales.tobytes(), body, *((stream.key,) if how.dithered else ())
 
     return sections
 

@@ -128,6 +128,7 @@ extern const NaturalKernels<Float16> avx2_natural_float16;
 extern const NaturalKernels<Bfloat16> avx2_natural_bfloat16;
 extern const CoderKernels avx2_coder;
 extern const PhaseKernels avx2_phases;
+extern const TrellisKernels avx2_trellis;
 extern const StageKernels avx2_stages;
 extern const DitherKernels<Float32> avx2_dithering_float32;
 extern const DitherKernels<Float64> avx2_dithering_float64;

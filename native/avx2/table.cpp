@@ -138,6 +138,7 @@ constinit const Table table = {
     .natural_bfloat16 = &avx2_natural_bfloat16,
     .coder = &avx2_coder,
     .phases = &avx2_phases,
+    .trellis = &avx2_trellis,
     .stages = &avx2_stages,
     .dithering_float32 = &avx2_dithering_float32,
     .dithering_float64 = &avx2_dithering_float64,

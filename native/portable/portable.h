@@ -13,6 +13,7 @@ extern const NaturalKernels<Float16> portable_natural_float16;
 extern const NaturalKernels<Bfloat16> portable_natural_bfloat16;
 extern const CoderKernels portable_coder;
 extern const PhaseKernels portable_phases;
+extern const TrellisKernels portable_trellis;
 extern const StageKernels portable_stages;
 extern const DitherKernels<Float32> portable_dithering_float32;
 extern const DitherKernels<Float64> portable_dithering_float64;

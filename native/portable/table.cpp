@@ -68,6 +68,7 @@ constinit const Table portable_table = {
     .natural_bfloat16 = &portable_natural_bfloat16,
     .coder = &portable_coder,
     .phases = &portable_phases,
+    .trellis = &portable_trellis,
     .stages = &portable_stages,
     .dithering_float32 = &portable_dithering_float32,
     .dithering_float64 = &portable_dithering_float64,

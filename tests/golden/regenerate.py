@@ -323,6 +323,18 @@ REVISED = (
         (7000,),
         "far 124",
     ),
+    *(
+        Good(f"trellis/paths-{number}", f"trellis:{own}", dtype, (count,), recipe)
+        for number, (own, dtype, count, recipe) in enumerate(
+            (
+                ("nu=0.5", "float32", 5000, "words 130"),
+                ("nu=2,rounding=subtractive", "float32", 5000, "words 131"),
+                ("nu=0.9,scale=least-squares,states=16", "float64", 1500, "words 132"),
+                ("nu=0.3,rounding=subtractive,states=4", "bfloat16", 1300, "words 133"),
+                ("nu=0.003,rounding=subtractive", "float64", 2000, "far 134"),
+            )
+        )
+    ),
 )
 
 

@@ -30,12 +30,14 @@ BY_HAND = (
     "dithering",
     "formats",
     "lanes",
+    "paths",
     "places",
     "random",
     "sparse",
     "spherical",
     "stages",
     "tables",
+    "trellis",
 )
 PLAIN = (
     "identity",

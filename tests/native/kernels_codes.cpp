@@ -7,6 +7,7 @@
 #include "draws.h"
 #include "phases.h"
 #include "rans.h"
+#include "trellis.h"
 
 namespace compared {
 namespace {
@@ -276,6 +277,52 @@ void decode_phases(Case &own) {
     }
 }
 
+// ---- paths of a trellis ----
+
+constexpr int kStates[] = {4, 8, 16};
+
+void search_paths(Case &own) {
+    uint8_t *const places = own.bytes(own.count);
+    for (size_t i = 0; i < own.count; ++i) {
+        places[i] %= 64;
+    }
+    uint8_t *const labels = own.memory(own.count);
+    const size_t lanes = size_t{1} << (own.random.chance(4) ? path_lanes_log2(own.count) : 5);
+    const bool enough = own.count >= 4 * lanes; // of a lane: a block has 128 or more for each
+    own.kernels.trellis.search({places, own.count}, enough ? lanes : 1,
+                               kStates[own.random.below(3)], {labels, own.count});
+    own.put_memory(labels);
+}
+
+void decode_paths(Case &own) {
+    std::vector<RansDecodeTable> tables;
+    for (size_t i = 0; i < kPhaseTables; ++i) {
+        tables.push_back(Model(own.random).decode);
+    }
+    uint8_t *const tops = own.bytes(own.count);
+    for (size_t i = 0; i < own.count; ++i) {
+        tops[i] %= 16;
+    }
+    Lanes lanes(own.random);
+    for (uint32_t &state : lanes.all()) {
+        state = kRansLow + static_cast<uint32_t>(own.random.below(kRansHigh - kRansLow));
+    }
+    const size_t size = own.random.chance(5) ? own.random.below(own.count + 2) : 2 * own.count;
+    const uint8_t *const data = own.bytes(size);
+    const bool two = own.random.chance(2);
+    const PathTables known = {tables.data(), two ? 1 : 0, two ? 126u : 62u};
+    std::vector<int32_t> levels(own.count);
+    uint8_t *const symbols = own.memory(own.count);
+    const uint8_t *const end = own.kernels.trellis.decode(
+        {data, size}, known, lanes.all(), kStates[own.random.below(3)], tops, levels, symbols);
+    own.put(end == nullptr ? SIZE_MAX : static_cast<size_t>(end - data));
+    if (end != nullptr) {
+        own.put_memory(symbols);
+        own.put(levels.data(), levels.size() * sizeof(int32_t));
+        own.put(lanes.states);
+    }
+}
+
 // ---- selection and rotation ----
 
 void count_keys(Case &own) {
@@ -539,6 +586,8 @@ std::vector<Check> code_checks() {
         CHECK(phases.fold, fold_phases),
         CHECK(phases.unfold, unfold_phases),
         CHECK(phases.decode, decode_phases),
+        CHECK(trellis.search, search_paths),
+        CHECK(trellis.decode, decode_paths),
         CHECK(stages.count_keys, count_keys),
         CHECK(stages.gather_keys, gather_keys),
         CHECK(stages.near_keys, near_keys),

@@ -21,7 +21,17 @@ from fewbits.backend.boxes import judge_boxes as judge_boxes
 from fewbits.backend.boxes import seal_boxes as seal_boxes
 from fewbits.backend.buffers import Buffer
 from fewbits.backend.kernel import Kind, Row, RowDirection, Written
-from fewbits.backend.kinds import composed, dithering, grid, plain, python, rotated, sign, spherical
+from fewbits.backend.kinds import (
+    composed,
+    dithering,
+    grid,
+    plain,
+    python,
+    rotated,
+    sign,
+    spherical,
+    trellis,
+)
 from fewbits.backend.kinds.stages import add_to
 from fewbits.backend.native_rows import run_whole
 from fewbits.backend.table import Table, native_kept
@@ -37,6 +47,7 @@ _PLAIN = {
     Kind.SIGN: sign.run,
     Kind.DITHERING: dithering.run,
     Kind.GRID: grid.run,
+    Kind.TRELLIS: trellis.run,
 }
 _KINDS: dict[Kind, ModuleType] = {
     Kind.SPHERICAL: spherical,

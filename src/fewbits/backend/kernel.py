@@ -25,6 +25,7 @@ class Kind(IntEnum):
     GRID = 17
     SPHERICAL = 18
     SIGN = 19
+    TRELLIS = 20
     TOP_K = 32  # stages, which stand before another kernel
     RAND_K = 33
     HADAMARD = 34

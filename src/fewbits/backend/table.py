@@ -13,9 +13,8 @@ import numpy.typing as npt
 from fewbits.backend import native_rows
 from fewbits.backend.buffers import CPU, Buffer
 from fewbits.backend.kernel import RANGED, Kernel, Kind, Row, RowDirection, total_itemsize
-from fewbits.backend.kinds import dithering, grid, sign
+from fewbits.backend.kinds import dithering, grid, sign, trellis
 from fewbits.reference.formats import Format
-from fewbits.reference.grid_scales import SUBTRACTIVE
 from fewbits.reference.tally import Tally
 from fewbits.rng import KEY_BYTES, Rng, token
 
@@ -44,7 +43,13 @@ def _numbers(kernel: Kernel) -> tuple[int, int, int] | None:
     """Option, levels and block of a native row that has several numbers."""
     if kernel.before:
         return None
-    found = {Kind.DITHERING: dithering, Kind.GRID: grid, Kind.SIGN: sign}.get(kernel.kind)
+    kinds = {
+        Kind.DITHERING: dithering,
+        Kind.GRID: grid,
+        Kind.SIGN: sign,
+        Kind.TRELLIS: trellis,
+    }
+    found = kinds.get(kernel.kind)
     return None if found is None else found.native_numbers(kernel)
 
 
@@ -114,9 +119,9 @@ class Table:
         if numbers is not None:
             kept = 0
             row["option"], row["levels"], row["block"] = numbers
-        if kernel.kind is Kind.GRID:
+        if kernel.kind in (Kind.GRID, Kind.TRELLIS):
             row["factors"] = kernel.numbers.nu, kernel.numbers.shrink
-            if kernel.numbers.rounding == SUBTRACTIVE and not kernel.before:
+            if kernel.numbers.dithered and not kernel.before:
                 self.forks[number] = grid.FORK
         elif kept:
             self.forks[number] = _AFTER_STAGE

@@ -33,13 +33,14 @@ from fewbits.coding.frequencies import (
     write_table,
 )
 from fewbits.coding.lanes import encode_symbols, read_symbols
+from fewbits.coding.paths import Paths
 from fewbits.coding.phases import PHASED, Phases
 from fewbits.coding.symbols import ESCAPE, WINDOW, symbols_of
 from fewbits.errors import DecodeError
 
 _Codes = npt.NDArray[np.uint16]
 Signs = npt.NDArray[np.uint8]
-KnownTables = Phases  # what chooses a code's table, and a reader knows
+KnownTables = Phases | Paths  # what chooses a code's table, and a reader knows
 
 CODER_BLOCK = 1 << 16
 LENGTH_SIZE = 3  # bytes before each block

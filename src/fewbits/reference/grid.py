@@ -223,11 +223,19 @@ def dequantise(
         q = codes[part].astype(np.float64)
         if rng is not None:
             q -= _uniform(rng, place) - 0.5
-        with np.errstate(all="ignore"):  # what is not finite is welcome
-            q *= scales if blocks.number == 1 else blocks.spread(scales, place)
-            unset = np.isnan(q)
-            _narrow(q, format, out[part], tools)
-        out[part][unset] = format.quiet_nan  # the one NaN, whatever the processor made of it
+        each = scales if blocks.number == 1 else blocks.spread(scales, place)
+        scaled(q, each, format, out[part], tools)
+
+
+def scaled(
+    numbers: Numbers, scale: Numbers, format: Format, out: Bits, tools: Tools = PLAIN_TOOLS
+) -> None:
+    """Numbers times a scale as a format's bits, rounded once; `numbers` are used up."""
+    with np.errstate(all="ignore"):  # what is not finite is welcome
+        numbers *= scale
+        unset = np.isnan(numbers)
+        _narrow(numbers, format, out, tools)
+    out[unset] = format.quiet_nan  # the one NaN, whatever the processor made of it
 
 
 def _narrow(y: Numbers, format: Format, out: Bits, tools: Tools) -> None:

@@ -33,6 +33,11 @@ class Grid(NamedTuple):
     scale: int
     enumerated: bool  # the paper's stream of bits, not the entropy coder
 
+    @property
+    def dithered(self) -> bool:
+        """Whether the decoder draws a dither again."""
+        return self.rounding == SUBTRACTIVE
+
 
 class Quantised(NamedTuple):
     """The bits of the blocks' scales, and the codes."""

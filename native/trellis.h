@@ -1,0 +1,151 @@
+// Levels on paths of a trellis. The specifications are src/fewbits/reference/trellis.py, for the
+// search, and src/fewbits/coding/paths.py, for symbols.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+
+#include "random.h"
+#include "rans.h"
+
+namespace fewbits {
+
+constexpr int kMostStates = 16;
+constexpr int kMostPathLanes = 5; // log2
+constexpr size_t kValuesALane = 128;
+
+// What a reader knows of a block's levels.
+struct Path {
+    int states;
+    bool dithered;
+    Stream dither; // from the first level on
+};
+
+// A place is a value in sixteenths of a step, modulo 64; a label is a level modulo 4; a top is the
+// upper four bits of the word of a dither, or 0. Tables, and how a quarter names one of them:
+struct PathTables {
+    const RansDecodeTable *tables;
+    int shift;       // of a quarter: 0 for four tables, 1 for two
+    uint32_t escape; // the first of two escapes
+};
+
+namespace { // internal linkage: see random.h
+
+[[maybe_unused]] int path_lanes_log2(size_t count) {
+    const int whole = static_cast<int>(std::bit_width(count / kValuesALane)) - 1;
+    return std::clamp(whole, 0, kMostPathLanes);
+}
+
+// The polynomials of Ungerboeck's codes, and with them the next state.
+struct TrellisCode {
+    int states;
+    int odd;   // what is added after a level that is odd
+    int free;  // what is added after one whose bit 1 is set
+    int apart; // the bit in which the two states before a state differ
+
+    constexpr explicit TrellisCode(int number)
+        : states(number), odd(number == 4   ? 05 >> 1
+                              : number == 8 ? 013 >> 1
+                                            : 023 >> 1),
+          free(number == 4 ? 02 >> 1 : 04 >> 1), apart(number == 4 ? 2 : 4) {}
+
+    constexpr int next(int state, int bit) const {
+        return (state >> 1) ^ ((state & 1) != 0 ? odd : 0) ^ (bit != 0 ? free : 0);
+    }
+};
+
+// For each state the two before it, the one without the bit `apart` first, and their labels.
+struct TrellisEdges {
+    uint8_t before[kMostStates][2] = {};
+    uint8_t label[kMostStates][2] = {};
+
+    constexpr explicit TrellisEdges(const TrellisCode &code) {
+        for (int state = 0; state < code.states; ++state) {
+            for (int bit = 0; bit < 2; ++bit) {
+                const int to = code.next(state, bit);
+                const int which = (state & code.apart) != 0;
+                before[to][which] = static_cast<uint8_t>(state);
+                label[to][which] = static_cast<uint8_t>((state & 1) + 2 * bit);
+            }
+        }
+    }
+};
+
+// What the nearest level of each label costs at a place of the period of 64 sixteenths.
+struct TrellisLengths {
+    int8_t each[4];
+
+    constexpr explicit TrellisLengths(int p) : each{} {
+        const int q = (p + 48) % 64;
+        const int even = 16 - std::min(p, 64 - p);
+        const int odd = 16 - std::min(q, 64 - q);
+        const int middle = 8 - (even < 0 ? -even : even);
+        each[0] = static_cast<int8_t>(-even);
+        each[1] = static_cast<int8_t>(middle - odd);
+        each[2] = static_cast<int8_t>(even);
+        each[3] = static_cast<int8_t>(middle + odd);
+    }
+};
+
+// A level from its label and the two halves of its value in sixteenths.
+[[maybe_unused]] int32_t level_of(int label, int32_t turns, int place) {
+    return label + 4 * turns + 4 * ((place - 16 * label + 32) >> 6);
+}
+
+// The upper four bits of a dither's word: whole numbers above 2 steps, above 1, quarters.
+struct PathSymbol {
+    uint32_t quarter; // where |phi| is
+    uint32_t symbol;
+};
+[[maybe_unused]] PathSymbol path_symbol(int32_t level, uint32_t top) {
+    const uint32_t parity = static_cast<uint32_t>(level) & 1;
+    const uint32_t upper = top >> 2 & 1;
+    int32_t j = (level >> 1) - static_cast<int32_t>(top >> 3) - (parity == 0 && upper == 1);
+    j = parity != upper ? j : -j;
+    const uint32_t quarter = top & 3;
+    return {parity != upper ? 3 - quarter : quarter,
+            static_cast<uint32_t>(j >= 0 ? 2 * j : -2 * j - 1)};
+}
+
+// Decodes levels of paths from `start` on, a multiple of the lanes, and their symbols. Those that
+// are escaped have the right two lowest bits. `at` are the states of the paths.
+[[maybe_unused]] const uint8_t *
+rans_decode_paths(const uint8_t *from, const uint8_t *end, const PathTables &known,
+                  std::span<uint32_t> states, uint8_t *at, const TrellisCode &code,
+                  const uint8_t *tops, std::span<int32_t> levels, uint8_t *symbols, size_t start) {
+    const size_t lane_mask = states.size() - 1;
+    for (size_t i = start; i < levels.size(); ++i) {
+        uint32_t x = states[i & lane_mask];
+        uint8_t &state = at[i & lane_mask];
+        const uint32_t parity = state & 1u;
+        const uint32_t upper = tops[i] >> 2 & 1;
+        const bool positive = parity != upper;
+        const uint32_t quarter = positive ? 3 - (tops[i] & 3u) : tops[i] & 3u;
+        const uint32_t slot = known.tables[quarter >> known.shift].slots[x & (kRansTotal - 1)];
+        x = (slot & (kRansTotal - 1)) * (x >> kRansBits) + ((slot >> 12) & (kRansTotal - 1));
+        if (x < kRansLow) {
+            if (end - from < 2) {
+                return nullptr;
+            }
+            uint16_t word;
+            std::memcpy(&word, from, 2);
+            from += 2;
+            x = x << 16 | word;
+        }
+        states[i & lane_mask] = x;
+        const uint32_t symbol = slot >> 24;
+        const auto place = static_cast<int32_t>(symbol >> 1);
+        const int32_t j = (symbol & 1) != 0 ? -place - 1 : place;
+        int32_t half = (positive ? j : -j) + (tops[i] >> 3) + (parity == 0 && upper == 1);
+        if (symbol >= known.escape) {
+            half = static_cast<int32_t>(symbol & 1);
+        }
+        levels[i] = 2 * half + static_cast<int32_t>(parity);
+        symbols[i] = static_cast<uint8_t>(symbol);
+        state = static_cast<uint8_t>(code.next(state, half & 1));
+    }
+    return from;
+}
+
+} // namespace
+} // namespace fewbits
