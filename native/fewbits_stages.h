@@ -28,6 +28,11 @@ FEWBITS_API int fewbits_rotate(const void *values, int dtype, size_t count, fewb
  * encode, 1 to decode, 2 to accumulate. `how->first` is not read: the unit's is both streams'. */
 FEWBITS_API int fewbits_rotated(fewbits_unit *unit, fewbits_rotation *how, int direction);
 
+/* Values over `by`, at least 1, rounded to float64 and then to their format; in place if `out` is
+ * `values`. Values that are not finite stay, and are counted. */
+FEWBITS_API int fewbits_divide(const void *values, int dtype, size_t count, double by, void *out,
+                               uint64_t *nonfinite);
+
 /* Random places: those whose words of a stream are `low` or more, all of the stream's first 2^32
  * words. How many of `count` words from `first` on are above `high`, and how many are from `low` to
  * `high`; as many of these as there is room for are written to `near`. */

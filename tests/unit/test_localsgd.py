@@ -12,6 +12,8 @@ from fewbits.localsgd.outer import outer as named_outer
 torch = pytest.importorskip("torch")
 localsgd = pytest.importorskip("fewbits.localsgd")
 
+# Models are small here and go exact, of which `attach` warns.
+pytestmark = pytest.mark.filterwarnings("ignore:0 % of .* values are compressed:UserWarning")
 RANKS, H = 3, 4
 
 

@@ -1,4 +1,4 @@
-"""The native core's functions for stages through ctypes: rotations and random places."""
+"""The native core's functions for stages through ctypes: rotations, divisions and random places."""
 
 import ctypes
 from ctypes import POINTER, byref, c_double, c_int, c_size_t, c_uint32, c_uint64, c_void_p
@@ -37,6 +37,7 @@ _DRAWS = POINTER(DrawnPlaces)
 for _name, _arguments in {
     "rotate": (c_void_p, c_int, c_size_t, POINTER(RotationArguments), c_int, c_void_p),
     "rotated": (c_void_p, POINTER(RotationArguments), c_int),
+    "divide": (c_void_p, c_int, c_size_t, c_double, c_void_p, POINTER(c_uint64)),
     "draws_near": (
         *(c_uint32 * 4, c_uint64, c_size_t, c_uint32, c_uint32, c_void_p, c_size_t),
         c_uint64 * 2,
@@ -62,6 +63,16 @@ def rotate(
         raise RuntimeError(f"cannot rotate {values.size} {values.dtype} to {out.size} {out.dtype}")
     arguments = dtype, values.size, byref(how), int(inverse), address(out)
     _checked(_core.fewbits_rotate(address(values), *arguments))
+
+
+def divide(values: AnyArray, dtype: int, by: float, out: AnyArray) -> int:
+    """Divide into `out`, which may be `values`; how many values are not finite."""
+    if values.dtype != out.dtype or values.size != out.size:
+        raise RuntimeError(f"cannot divide {values.size} {values.dtype} to {out.size} {out.dtype}")
+    nonfinite = c_uint64()
+    arguments = dtype, values.size, by, address(out), byref(nonfinite)
+    _checked(_core.fewbits_divide(address(values), *arguments))
+    return nonfinite.value
 
 
 def run_rotated(direction: str, row: NativeRow, how: RotationArguments) -> tuple[int, ...]:

@@ -10,8 +10,8 @@ entropy coded with tables that the state chooses.
 
 On a path the spacing is $2 \Delta$, so a value is never farther than $\Delta$ from a level that is
 offered. But the path may be chosen, and its mean squared error is $0.26\,\Delta^2$ with 8 states
-where rounding to multiples of $2 \Delta$ has $\Delta^2 / 3$: a gain of 1.07 dB of the 1.53 dB
-that any quantiser may gain. More states gain more and take longer.
+where rounding to multiples of $2 \Delta$ has $\Delta^2 / 3$: more than half of what any quantiser
+may gain, in decibels. More states gain more and take longer.
 
 **`rounding=nearest`** (default): deterministic, biased and contractive:
 $$ \|C(x) - x\|^2 \le \nu \|x\|^2 \quad\text{surely,} \qquad \nu < 1. $$

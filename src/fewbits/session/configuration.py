@@ -62,8 +62,11 @@ class RankConfiguration:
 
         A policy may be a function, of which only the decisions can be compared.
         """
+        return [f"{name} by {'/'.join(specs)}" for name, specs in self._decided()]
+
+    def _decided(self) -> list[tuple[str, list[str]]]:
         return [
-            f"{each.name} by {'/'.join(own.spec for own in reducer.routing.operators(each))}"
+            (each.name, [own.spec for own in reducer.routing.operators(each)])
             for reducer in self.chooser.reducers
             for each in self.chooser.saved.routing.model.trained()
         ]
@@ -72,7 +75,9 @@ class RankConfiguration:
         trained = self.chooser.saved.routing.model.trained()
         last = self.chooser.reducers[-1].routing
         exact = sum(last.operators(each)[0] == Identity() for each in trained)
-        return f"{exact} of {len(trained)} tensors exact, {short_digest(self.decisions())}"
+        # These lines are in the headers of all ranks and in states, through their digest.
+        lines = [f"{name} {' '.join(specs)}" for name, specs in self._decided()]
+        return f"{exact} of {len(trained)} tensors exact, {short_digest(lines)}"
 
     def _first_words(self) -> str:
         """The configuration as version 1 had it; its states hold this text and its digest."""

@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fewbits.backend import coders
+from fewbits.backend import coders, parallel, stage_functions
 from fewbits.backend.kernel import RANGED, Kernel, Kind
 from fewbits.backend.kinds import draws, largest, plain, python, rotated
 from fewbits.backend.library import Bytes
-from fewbits.reference import casts, scaling
+from fewbits.reference import casts
 from fewbits.reference.blocks import pieces
 from fewbits.reference.formats import Bits, Format
 from fewbits.reference.tally import Tally
@@ -54,8 +54,7 @@ def split(
         signs = rotated.signs(stage, rng, into)
         return _Split(out, rotated.split(stage, bits, format, signs, out, threads))
     if stage.kind is Kind.SCALE:
-        handed = scaling.divided(bits, format, float(stage.numbers[0]))
-        return _Split(handed, Tally(0, casts.count_nonfinite(bits, format)))
+        return _divided(bits, format, float(stage.numbers[0]), bits if own else None, threads)
     count = reduced(stage, bits.size)
     if stage.kind is Kind.TOP_K:
         return _Split(*largest.take(bits, format, count, into[0], threads))
@@ -63,6 +62,16 @@ def split(
     if count == bits.size:
         return _Split(*_all(bits, format))
     return _Split(*draws.take(rng, bits, format, count, threads))
+
+
+def _divided(bits: Bits, format: Format, by: float, room: Bits | None, threads: int) -> _Split:
+    """The values over a number, in `room` or in new memory."""
+    out = np.empty_like(bits) if room is None else room
+
+    def work(part: slice) -> int:
+        return stage_functions.divide(bits[part], format.code, by, out[part])
+
+    return _Split(out, Tally(0, sum(parallel.run(work, bits.size, threads))))
 
 
 def _all(bits: Bits, format: Format) -> tuple[Bits, Tally]:
@@ -85,8 +94,7 @@ def join(
         block, signs = int(stage.numbers[0]), rotated.sent_signs(stage, parts)
         return rotated.rotate(handed, format, block, signs, out, inverse=True, threads=threads)
     if stage.kind is Kind.SCALE:
-        out[:] = handed
-        return Tally(0, casts.count_nonfinite(out, format))
+        return plain.cast(handed, format, format, out)
     if out.size == handed.size:  # all of them: no place needs to be known
         return plain.cast(handed, format, format, out)
     if stage.kind is Kind.RAND_K:
