@@ -25,9 +25,9 @@ def run(code: str, *arguments: str) -> str:
 @pytest.mark.parametrize(
     ("x", "message"),
     [
-        ([1.0, 2.0], "x must be a NumPy array or a CPU torch tensor, got list: wrap numbers"),
-        (1.5, "x must be a NumPy array or a CPU torch tensor, got float: wrap numbers"),
-        (None, "x must be a NumPy array or a CPU torch tensor, got NoneType: wrap numbers"),
+        ([1.0, 2.0], "x must be a NumPy array or a torch tensor, got list: wrap numbers"),
+        (1.5, "x must be a NumPy array or a torch tensor, got float: wrap numbers"),
+        (None, "x must be a NumPy array or a torch tensor, got NoneType: wrap numbers"),
         (np.arange(3), "cannot compress dtype int64: convert to one of float32"),
         (np.array([True]), "cannot compress dtype bool: convert to one of float32"),
         (np.array([1.0, None], object), "cannot compress dtype object: convert to one of float32"),

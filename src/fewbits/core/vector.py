@@ -164,7 +164,7 @@ def _array_bits(x: object, role: str = "x") -> tuple[npt.NDArray[Any], str]:
             else "wrap numbers in numpy.asarray(..., 'float32')"
         )
         error = EncodeError if role == "x" else SpecError
-        raise error(f"{role} must be a NumPy array or a CPU torch tensor, got {kind}: {hint}")
+        raise error(f"{role} must be a NumPy array or a torch tensor, got {kind}: {hint}")
     array = np.asarray(x)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))

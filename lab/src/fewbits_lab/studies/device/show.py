@@ -11,7 +11,7 @@ SHOWN_TARGETS = ("sm_80", "sm_90", "sm_100", "gfx942")
 HOT = {
     "encode": ("natural_encode", "mantissa=23", "nearest"),
     "decode": ("natural_decode", "mantissa=23", "add"),
-    "relay, for each rank": ("relay", "exact", "nearest"),
+    "relay of n ranks": ("relay", "exact", "nearest"),
     "dithering, encode": ("dithering_encode", "mantissa=23", "nothing"),
     "CRC-32C, a byte": ("crc_blocks", "", "nothing"),
 }
