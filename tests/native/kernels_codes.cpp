@@ -282,15 +282,16 @@ void decode_phases(Case &own) {
 constexpr int kStates[] = {4, 8, 16};
 
 void search_paths(Case &own) {
-    uint8_t *const places = own.bytes(own.count);
-    for (size_t i = 0; i < own.count; ++i) {
+    const size_t count = std::min(own.count, size_t{1} << 16); // a block has no more
+    uint8_t *const places = own.bytes(count);
+    for (size_t i = 0; i < count; ++i) {
         places[i] %= 64;
     }
-    uint8_t *const labels = own.memory(own.count);
-    const size_t lanes = size_t{1} << (own.random.chance(4) ? path_lanes_log2(own.count) : 5);
-    const bool enough = own.count >= 4 * lanes; // of a lane: a block has 128 or more for each
-    own.kernels.trellis.search({places, own.count}, enough ? lanes : 1,
-                               kStates[own.random.below(3)], {labels, own.count});
+    uint8_t *const labels = own.memory(count);
+    const size_t lanes = size_t{1} << (own.random.chance(4) ? path_lanes_log2(count) : 5);
+    const bool enough = count >= 4 * lanes; // of a lane: a block has 128 or more for each
+    own.kernels.trellis.search({places, count}, enough ? lanes : 1, kStates[own.random.below(3)],
+                               {labels, count});
     own.put_memory(labels);
 }
 
