@@ -14,6 +14,7 @@ MODULES = {
     "fewbits.localsgd": "LocalSGD and DiLoCo",
     "fewbits.huggingface": "the Trainer of Hugging Face",
     "fewbits.flower": "Flower's clients and server",
+    "fewbits.policy": "which operator for which tensor",
     "fewbits.feedback": "memories, also without torch",
     "fewbits.methods": "optimisation methods over frames",
     "fewbits.report": "pages made from result files",

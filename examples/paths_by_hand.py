@@ -37,7 +37,7 @@ class Paths:
         lanes = 1 << min(5, max((count // 128).bit_length() - 1, 0))
         number = block.number(1)
         need(head < 128 and 1 << (head & 7) == lanes, "a head that is reserved")
-        need(number == 2 or (number == 4 and self.draws is not None), "a number of tables")
+        need(number in (1, 2) or (number == 4 and self.draws is not None), "a number of tables")
         tables = [frequencies(block, head >> 3 & 7) for _ in range(number)]
         size = 256 // number
         need(all(not any(table[size:]) for table in tables), "a symbol that is none")

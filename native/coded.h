@@ -34,7 +34,7 @@ struct CodesIn {
     // May be null, and is where there are no signs: the stream that the codes were dithered with,
     // from the first of them on. `bytes` are then there too, with 255 for words above 254.
     const Stream *dither = nullptr;
-    const Path *path = nullptr; // the same for levels on paths of a trellis
+    const Path *path = nullptr; // levels on paths of a trellis, in place of codes and signs
 };
 struct CodesOut {
     size_t count;
@@ -49,7 +49,7 @@ struct CodesOut {
     bool *equal = nullptr;
     Ahead ahead = {};               // where the values of this block go
     const Stream *dither = nullptr; // as in CodesIn
-    const Path *path = nullptr;
+    const Path *path = nullptr;     // where levels go, in place of codes and signs
 };
 
 // Writes a section block by block. `out` has room for the largest size, or `capacity` is less.

@@ -14,16 +14,15 @@ namespace { // internal linkage: see random.h
 constexpr uint32_t kLarge = 4;     // codes from here on are large
 constexpr size_t kLargeShare = 16; // more than this part of them, and phases say little
 
-constexpr uint32_t kLargeLevel = 8; // the same for levels: then two tables do
+constexpr size_t kLargeLevels = 2; // more than this part of levels, and one table does
 
 // Symbols of a block with several tables, these and what they cost.
 class TablesForm {
   public:
-    // `codes.bytes` are there, and of levels words are too where bytes do not do.
-    TablesForm(const CodedShape &shape, const CodesIn &codes, size_t large)
-        : shape_(shape), codes_(codes) {
+    // `codes.bytes` are there, or levels.
+    TablesForm(const CodedShape &shape, const CodesIn &codes) : shape_(shape), codes_(codes) {
         if (codes.path != nullptr) {
-            fold_levels(large);
+            fold_levels(*codes.path);
         } else {
             uint8_t phases[kCodedBlock];
             const ConstBytes bytes = {codes.bytes, codes.count};
@@ -36,6 +35,7 @@ class TablesForm {
     }
 
     uint64_t cost() const { return cost_; } // in 256ths of a bit, signs included
+    size_t tables_size() const { return tables_size_; }
 
     // The block, or null where it is not smaller than `raw` bytes.
     uint8_t *write(size_t raw, uint8_t *to) const {
@@ -81,28 +81,17 @@ class TablesForm {
 
     size_t each() const { return 256 / number_; } // symbols of a table
 
-    void fold_levels(size_t large) {
-        const Path &path = *codes_.path;
-        number_ = path.dithered && large * kLargeShare <= codes_.count ? 4 : 2;
-        escape_ = static_cast<uint32_t>(each()) - 2;
-        const uint32_t shift = number_ == 4 ? 0 : 1;
-        uint32_t words[1024];
-        for (size_t start = 0; start < codes_.count; start += 1024) {
-            const size_t size = std::min<size_t>(1024, codes_.count - start);
-            if (path.dithered) {
-                kernels().common.words(path.dither.from(start), {words, size});
-            }
-            for (size_t i = start; i < start + size; ++i) {
-                int32_t level = codes_.words != nullptr ? codes_.words[i] : codes_.bytes[i];
-                level = (codes_.signs[i / 8] >> (i % 8) & 1) != 0 ? -level : level;
-                const uint32_t top = path.dithered ? words[i - start] >> 28 : 0;
-                const PathSymbol found = path_symbol(level, top);
-                const uint32_t far = escape_ + (static_cast<uint32_t>(level >> 1) & 1);
-                const uint32_t symbol = found.symbol < escape_ ? found.symbol : far;
-                const auto table = static_cast<uint32_t>(each()) * (found.quarter >> shift);
-                symbols_[i] = static_cast<uint8_t>(table + symbol);
-            }
+    void fold_levels(const Path &path) {
+        const size_t large = path.stats.large;
+        number_ = 2;
+        if (large * kLargeLevels > codes_.count) {
+            number_ = 1;
+        } else if (path.words != nullptr && large * kLargeShare <= codes_.count) {
+            number_ = 4;
         }
+        escape_ = static_cast<uint32_t>(each()) - 2;
+        kernels().trellis.fold({path.levels, codes_.count}, path.words, path_shift(number_),
+                               escape_, symbols_);
     }
 
     void choose_tables() {
@@ -151,6 +140,15 @@ class TablesForm {
         }
     }
 
+    // Of an escaped code, which is not 0 unless it is a level.
+    int32_t signed_code(size_t i) const {
+        if (codes_.path != nullptr) {
+            return codes_.path->levels[i];
+        }
+        const int32_t code = codes_.words != nullptr ? codes_.words[i] : codes_.bytes[i];
+        return (codes_.signs[i / 8] >> (i % 8) & 1) != 0 ? -code : code;
+    }
+
     // Magnitudes, then signs.
     uint8_t *write_escapes(uint8_t *to) const {
         if (escaped_ == 0) {
@@ -160,9 +158,9 @@ class TablesForm {
         BitWriter signs(to + packed_size(escaped_, shape_.width()));
         for (size_t i = 0; i < codes_.count; ++i) {
             if (symbols_[i] % each() >= escape_) {
-                magnitudes.put(codes_.words != nullptr ? codes_.words[i] : codes_.bytes[i],
-                               shape_.width());
-                signs.put(codes_.signs[i / 8] >> (i % 8) & 1, 1);
+                const int32_t code = signed_code(i);
+                magnitudes.put(static_cast<uint32_t>(std::abs(code)), shape_.width());
+                signs.put(code < 0, 1);
             }
         }
         magnitudes.end();

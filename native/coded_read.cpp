@@ -305,9 +305,6 @@ fewbits_status read_gaps(const CodedShape &shape, ConstBytes &data, const CodesO
 
 fewbits_status read_block(const CodedShape &shape, ConstBytes data, const CodesOut &codes) {
     const uint8_t kind = data.empty() ? kRaw : data[0];
-    if (kind == kRans && codes.path != nullptr && data.size() > 1 && (data[1] & kPhased) != 0) {
-        return read_path(shape, data, codes);
-    }
     if (kind == kRans && codes.dither != nullptr && data.size() > 1 && (data[1] & kPhased) != 0) {
         return read_phased(shape, data, codes);
     }
@@ -328,6 +325,19 @@ fewbits_status read_block(const CodedShape &shape, ConstBytes data, const CodesO
         return read_signs(data, codes);
     }
     return data.empty() ? FEWBITS_OK : FEWBITS_CODED_LONG;
+}
+
+// Levels of a block that has no tables for them.
+[[gnu::noinline]] fewbits_status read_plain_levels(const CodedShape &shape, ConstBytes data,
+                                                   const CodesOut &codes) {
+    uint8_t bytes[kCodedBlock], signs[kMostPlane];
+    uint16_t words[kCodedBlock];
+    const auto status = read_block(shape, data, {codes.count, bytes, words, signs});
+    for (size_t i = 0; status == FEWBITS_OK && i < codes.count; ++i) {
+        const int32_t code = shape.wide() ? words[i] : bytes[i];
+        codes.path->levels[i] = (signs[i / 8] >> (i % 8) & 1) != 0 ? -code : code;
+    }
+    return status;
 }
 
 } // namespace
@@ -352,7 +362,11 @@ fewbits_status CodedReader::read(const CodesOut &codes) {
     const size_t length = length_at(at_);
     const ConstBytes block = data_.subspan(at_ + kLengthSize, length);
     at_ += kLengthSize + length;
-    return read_block(shape_, block, codes);
+    if (codes.path == nullptr) {
+        return read_block(shape_, block, codes);
+    }
+    const bool tables = block.size() > 1 && block[0] == kRans && (block[1] & kPhased) != 0;
+    return tables ? read_path(shape_, block, codes) : read_plain_levels(shape_, block, codes);
 }
 
 size_t CodedReader::length_at(size_t at) const {

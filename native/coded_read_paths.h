@@ -8,47 +8,35 @@
 namespace fewbits {
 namespace { // internal linkage: see random.h
 
-// Levels of a block of paths, whose escapes are read and whose signs are set.
-fewbits_status finish_path(const CodedShape &shape, ConstBytes &data, const uint8_t *symbols,
-                           const uint8_t *tops, uint32_t escape, std::span<int32_t> levels,
-                           const CodesOut &codes) {
+// Puts escaped levels where they belong: magnitudes, then signs.
+[[gnu::noinline]] fewbits_status read_path_escapes(const CodedShape &shape, ConstBytes &data,
+                                                   const uint8_t *found, uint32_t escape,
+                                                   const Path &path, size_t count) {
     uint16_t escaped[kCodedBlock], marks[kCodedBlock];
-    const auto escapes = static_cast<size_t>(std::count_if(
-        symbols, symbols + levels.size(), [&](uint8_t symbol) { return symbol >= escape; }));
-    const size_t size = packed_size(escapes, shape.width());
-    if (data.size() < size) {
-        return FEWBITS_CODED_SHORT;
-    }
-    auto status =
-        kernels().common.unpack(data.first(size), shape.width(), shape.bound, {escaped, escapes});
-    data = data.subspan(size);
-    if (status == FEWBITS_OK) {
-        status = read_plain(data, 1, {marks, escapes});
-    }
-    if (status != FEWBITS_OK) {
-        return status;
-    }
+    const auto escapes = static_cast<size_t>(std::count_if(found, found + count, is_escaped));
+    const auto status = read_escaped(shape, data, {escaped, escapes}, {marks, escapes});
     bool needless = false;
-    bool large = false;
-    std::memset(codes.signs, 0, packed_size(levels.size(), 1));
-    for (size_t i = 0, next = 0; i < levels.size(); ++i) {
-        int32_t level = levels[i];
-        if (symbols[i] >= escape) {
+    for (size_t i = 0, next = 0; status == FEWBITS_OK && next < escapes; ++i) {
+        if (is_escaped(found[i])) {
             const int32_t code = escaped[next];
-            const int32_t own = marks[next++] != 0 ? -code : code;
-            needless |= (own & 3) != (level & 3) || path_symbol(own, tops[i]).symbol < escape;
-            needless |= own == 0 && marks[next - 1] != 0;
-            level = own;
+            const int32_t level = marks[next] != 0 ? -code : code;
+            const uint32_t top = path.words != nullptr ? path.words[i] >> 28 : 0;
+            needless |= (level & 3) != (path.levels[i] & 3) || (code == 0 && marks[next] != 0) ||
+                        path_symbol(level, top).symbol < escape;
+            path.levels[i] = level;
+            ++next;
         }
-        const auto magnitude = static_cast<uint32_t>(std::abs(level));
-        large |= magnitude >= shape.bound;
-        codes.bytes[i] = static_cast<uint8_t>(std::min(magnitude, kEscape));
-        if (shape.wide()) {
-            codes.words[i] = static_cast<uint16_t>(magnitude);
-        }
-        codes.signs[i / 8] = static_cast<uint8_t>(codes.signs[i / 8] | (level < 0) << (i % 8));
     }
-    return needless ? FEWBITS_CODED_ESCAPE : large ? FEWBITS_BAD_CODE : FEWBITS_OK;
+    return needless ? FEWBITS_CODED_ESCAPE : status;
+}
+
+// All are looked at: a loop that ends early is not made of vectors.
+bool any_escaped(ConstBytes found) {
+    uint8_t least = UINT8_MAX; // escapes are 127 and 128
+    for (const uint8_t each : found) {
+        least = std::min(least, static_cast<uint8_t>(each - kEscapedOdd));
+    }
+    return least < 2;
 }
 
 // A block of levels on paths of a trellis.
@@ -63,7 +51,7 @@ fewbits_status finish_path(const CodedShape &shape, ConstBytes &data, const uint
         return FEWBITS_CODED_SHORT;
     }
     const size_t number = data[2];
-    if (number != 2 && !(number == 4 && path.dithered)) {
+    if (number != 1 && number != 2 && !(number == 4 && path.words != nullptr)) {
         return FEWBITS_CODED_TABLE;
     }
     const int lanes = path_lanes_log2(codes.count);
@@ -80,27 +68,26 @@ fewbits_status finish_path(const CodedShape &shape, ConstBytes &data, const uint
             return status;
         }
         data = data.subspan(used);
+        set_path_slots(tables[i], each - 2);
     }
-    uint8_t tops[kCodedBlock] = {}, symbols[kCodedBlock];
-    int32_t levels[kCodedBlock];
-    if (path.dithered) {
-        uint32_t words[1024];
-        for (size_t start = 0; start < codes.count; start += 1024) {
-            const size_t size = std::min<size_t>(1024, codes.count - start);
-            kernels().common.words(path.dither.from(start), {words, size});
-            for (size_t i = 0; i < size; ++i) {
-                tops[start + i] = static_cast<uint8_t>(words[i] >> 28);
-            }
-        }
-    }
-    const PathTables known = {tables, number == 4 ? 0 : 1, each - 2};
+    uint8_t found[kCodedBlock];
+    const std::span<int32_t> levels = {path.levels, codes.count};
+    const PathTables known = {tables, path_shift(number)};
     auto status =
         read_lanes(data, size_t{1} << lanes, [&](ConstBytes words, std::span<uint32_t> states) {
-            return kernels().trellis.decode(words, known, states, path.states, tops,
-                                            {levels, codes.count}, symbols);
+            return kernels().trellis.decode(words, known, states, path.states, path.words, levels,
+                                            found);
         });
-    if (status == FEWBITS_OK) {
-        status = finish_path(shape, data, symbols, tops, each - 2, {levels, codes.count}, codes);
+    if (status == FEWBITS_OK && any_escaped({found, codes.count})) {
+        status = read_path_escapes(shape, data, found, each - 2, path, codes.count);
+    }
+    // Symbols stand for levels of up to `each` + 5.
+    const auto large = [&](int32_t level) {
+        return std::abs(level) >= static_cast<int32_t>(shape.bound);
+    };
+    if (status == FEWBITS_OK && shape.bound <= each + 5 &&
+        std::any_of(levels.begin(), levels.end(), large)) {
+        return FEWBITS_BAD_CODE;
     }
     return status != FEWBITS_OK || data.empty() ? status : FEWBITS_CODED_LONG;
 }

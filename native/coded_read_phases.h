@@ -13,16 +13,7 @@ fewbits_status read_phase_escapes(const CodedShape &shape, ConstBytes &data, Con
     uint16_t escaped[kCodedBlock], marks[kCodedBlock];
     const auto escapes =
         static_cast<size_t>(std::count(symbols.begin(), symbols.end(), uint8_t{kPhaseEscape}));
-    const size_t size = packed_size(escapes, shape.width());
-    if (data.size() < size) {
-        return FEWBITS_CODED_SHORT;
-    }
-    auto status =
-        kernels().common.unpack(data.first(size), shape.width(), shape.bound, {escaped, escapes});
-    data = data.subspan(size);
-    if (status == FEWBITS_OK) {
-        status = read_plain(data, 1, {marks, escapes});
-    }
+    const auto status = read_escaped(shape, data, {escaped, escapes}, {marks, escapes});
     if (status != FEWBITS_OK) {
         return status;
     }

@@ -11,6 +11,9 @@
 namespace fewbits {
 namespace {
 
+constexpr size_t kSureTables = 4096; // from so many levels on tables are best,
+constexpr size_t kManyZeros = 8;     // unless more than 7/8 of them are 0
+
 // One form's kind and body, or null where it is not smaller than the raw block. `symbols` are those
 // of the codes.
 uint8_t *write_rans(const CodedShape &shape, const CodesIn &codes, ConstBytes symbols,
@@ -235,17 +238,15 @@ uint8_t *write_plain(const CodedShape &shape, const CodesIn &codes, const Symbol
 }
 
 uint8_t *write_tables(const CodedShape &shape, const CodesIn &codes, const Symbols &symbols,
-                      const RansPlan &plan, const Mask &mask, const Places *few, size_t large,
-                      uint8_t *to);
+                      const RansPlan &plan, const Mask &mask, const Places *few, uint8_t *to);
 
-// Codes from `least` on.
-size_t large_codes(const CodesIn &codes, const Symbols &symbols, uint32_t least) {
+size_t large_codes(const CodesIn &codes, const Symbols &symbols) {
     if (codes.words == nullptr) {
         return static_cast<size_t>(
-            std::accumulate(symbols.counts + least, symbols.counts + 256, uint64_t{0}));
+            std::accumulate(symbols.counts + kLarge, symbols.counts + 256, uint64_t{0}));
     }
     return static_cast<size_t>(std::count_if(codes.bytes, codes.bytes + codes.count,
-                                             [&](uint8_t code) { return code >= least; }));
+                                             [](uint8_t code) { return code >= kLarge; }));
 }
 
 // A block with its signs. What few places take on the stack is not touched for other blocks.
@@ -254,12 +255,11 @@ uint8_t *write_codes(const CodedShape &shape, const CodesIn &codes, ConstBytes e
     const Symbols symbols(each, base, few);
     const RansPlan plan(symbols.counts, codes.count);
     if (codes.dither != nullptr && !plan.equal &&
-        large_codes(codes, symbols, kLarge) * kLargeShare <= codes.count) {
-        return write_tables(shape, codes, symbols, plan, mask, few, 0, to);
+        large_codes(codes, symbols) * kLargeShare <= codes.count) {
+        return write_tables(shape, codes, symbols, plan, mask, few, to);
     }
     if (codes.path != nullptr && !plan.equal) {
-        const size_t large = large_codes(codes, symbols, kLargeLevel);
-        return write_tables(shape, codes, symbols, plan, mask, few, large, to);
+        return write_tables(shape, codes, symbols, plan, mask, few, to);
     }
     uint8_t *const end = write_plain(shape, codes, symbols, plan, mask, few, {}, to);
     return shape.is_signed ? write_signs(mask, codes.signs, end) : end;
@@ -267,9 +267,8 @@ uint8_t *write_codes(const CodedShape &shape, const CodesIn &codes, ConstBytes e
 
 [[gnu::noinline]] uint8_t *write_tables(const CodedShape &shape, const CodesIn &codes,
                                         const Symbols &symbols, const RansPlan &plan,
-                                        const Mask &mask, const Places *few, size_t large,
-                                        uint8_t *to) {
-    const TablesForm form(shape, codes, large);
+                                        const Mask &mask, const Places *few, uint8_t *to) {
+    const TablesForm form(shape, codes);
     const Limit limit = {form.cost(), 256 * uint64_t{mask.nonzero}};
     uint8_t *plain = write_plain(shape, codes, symbols, plan, mask, few, limit, to);
     if (plain == nullptr) {
@@ -302,6 +301,55 @@ uint8_t *write_block(const CodedShape &shape, const CodesIn &codes, uint8_t *to)
                : write_codes(shape, codes, each, base, mask, nullptr, to);
 }
 
+// Magnitudes and signs of levels.
+struct LevelPlanes {
+    uint8_t bytes[kCodedBlock];
+    uint16_t words[kCodedBlock];
+    uint8_t signs[kMostPlane] = {};
+
+    LevelPlanes(const int32_t *levels, size_t count) {
+        for (size_t i = 0; i < count; ++i) {
+            const auto magnitude = static_cast<uint32_t>(std::abs(levels[i]));
+            words[i] = static_cast<uint16_t>(magnitude);
+            bytes[i] = static_cast<uint8_t>(std::min(magnitude, kEscape));
+            signs[i / 8] = static_cast<uint8_t>(signs[i / 8] | (levels[i] < 0) << (i % 8));
+        }
+    }
+};
+
+// Levels, unless tables are sure to be the best for them.
+[[gnu::noinline]] uint8_t *write_other_levels(const CodedShape &shape, const CodesIn &levels,
+                                              bool raw, uint8_t *to) {
+    const LevelPlanes planes(levels.path->levels, levels.count);
+    CodesIn codes = {levels.count, planes.bytes, planes.words, planes.signs};
+    if (!raw) {
+        codes.path = levels.path;
+        return write_block(shape, codes, to);
+    }
+    const Mask mask({planes.bytes, levels.count});
+    to[0] = kRaw;
+    return write_signs(mask, planes.signs, write_raw(shape, codes, to + 1));
+}
+
+uint8_t *write_levels(const CodedShape &shape, const CodesIn &levels, uint8_t *to) {
+    const LevelStats &stats = levels.path->stats;
+    const bool tables = levels.count >= kSureTables && !stats.equal() &&
+                        stats.zeros * kManyZeros <= levels.count * (kManyZeros - 1);
+    if (tables) {
+        const size_t signs = packed_size(levels.count - stats.zeros, 1);
+        const TablesForm form(shape, levels);
+        uint8_t *const end = form.write(1 + packed_size(levels.count, shape.width()) + signs, to);
+        if (end != nullptr) {
+            return end;
+        }
+    }
+    return write_other_levels(shape, levels, tables, to);
+}
+
+uint8_t *write_any(const CodedShape &shape, const CodesIn &codes, uint8_t *to) {
+    return codes.path != nullptr ? write_levels(shape, codes, to) : write_block(shape, codes, to);
+}
+
 } // namespace
 
 bool CodedWriter::write(const CodesIn &codes) {
@@ -309,13 +357,13 @@ bool CodedWriter::write(const CodesIn &codes) {
     if (capacity_ - size() < kLengthSize + 1 + packed_size(codes.count, shape_.width()) + signs) {
         return write_apart(codes);
     }
-    finish(write_block(shape_, codes, at_ + kLengthSize));
+    finish(write_any(shape_, codes, at_ + kLengthSize));
     return true;
 }
 
 [[gnu::noinline]] bool CodedWriter::write_apart(const CodesIn &codes) {
     uint8_t block[1 + 2 * kCodedBlock + kMostPlane];
-    const auto block_size = static_cast<size_t>(write_block(shape_, codes, block) - block);
+    const auto block_size = static_cast<size_t>(write_any(shape_, codes, block) - block);
     if (capacity_ - size() < kLengthSize + block_size) {
         return false;
     }

@@ -207,6 +207,17 @@ FEWBITS_API int fewbits_steps_decode(const uint8_t *data, size_t size, const few
                                      const void *scales, uint8_t *some, size_t runs, void *values,
                                      size_t count);
 
+struct fewbits_unit;
+/* The nu of a FEWBITS_TRELLIS unit that is a whole vector: the one that it has, or the one that its
+ * rate asks for. `squares` are those of its values divided by 2^shift, `peak` is the largest
+ * magnitude. */
+FEWBITS_API int fewbits_trellis_nu(struct fewbits_unit *unit, double squares, int shift,
+                                   double peak, double *nu);
+/* Encode a slice of a vector, which begins at a coder block, with the step that is in its first
+ * section, which stays. With the scale of least squares two `sums` for every coder block are
+ * written, as by fewbits_steps_encode. sizes[1] is as in an encoded unit, and the size then. */
+FEWBITS_API int fewbits_trellis_slice(struct fewbits_unit *unit, int shift, double *sums);
+
 /* A unit is a vector or a part of one, and where its sections lie. One call takes a table of units
  * of any kinds. Sections have the sizes of the operator's layout, at any address. */
 enum fewbits_kind {
@@ -249,7 +260,10 @@ enum fewbits_kind {
     FEWBITS_SIGN = 19,
     /* values to levels on paths of a trellis; option: 1 with a dither, 2 with the scale of least
      * squares, and 4, 8 or 12 for 4, 8 or 16 states; `levels` and `factors` as in FEWBITS_GRID, and
-     * so are the sections, of which there is one scale. `block` is 0. */
+     * so are the sections, of which there is one scale. `block` is 0, or there is a rate: then
+     * factors[0] is a number of bits for each value, and nu, which gives them, is sought among the
+     * numbers (64 + p % 64) 2^(p / 64 - 6) with p, added to 2^15, from bits 0 to 15 to bits 16 to
+     * 31 of `block`. */
     FEWBITS_TRELLIS = 20
 };
 #define FEWBITS_POWERS 4

@@ -110,7 +110,8 @@ template <class Bits> struct KeyBand {
 };
 struct RansEncodeTable; // rans.h
 struct RansDecodeTable;
-struct PathTables;  // trellis.h
+struct PathTables; // trellis.h
+struct LevelStats;
 struct DitherShape; // dithering.h
 struct DitherRatios;
 struct SignTerms;                  // sign.h
@@ -214,22 +215,11 @@ struct CoderKernels {
     void (*spread_bytes)(ConstBytes joined, ConstBytes mask, Bytes codes);
 };
 
-// Codes that were rounded with a dither; phases.h has the meaning.
-struct PhaseKernels {
-    void (*find)(const Stream &dither, Bytes phases);
-    void (*fold)(ConstBytes codes, const uint8_t *signs, ConstBytes phases, Bytes symbols);
-    void (*unfold)(ConstBytes symbols, ConstBytes phases, uint8_t *codes, uint8_t *signs);
-    const uint8_t *(*decode)(ConstBytes data, const RansDecodeTable *tables,
-                             std::span<uint32_t> states, ConstBytes phases, Bytes symbols);
-};
+} // namespace fewbits
 
-// Levels on paths of a trellis; trellis.h has the meaning, also of places, labels and tops.
-struct TrellisKernels {
-    void (*search)(ConstBytes places, size_t lanes, int states, Bytes labels);
-    const uint8_t *(*decode)(ConstBytes data, const PathTables &tables, std::span<uint32_t> states,
-                             int trellis, const uint8_t *tops, std::span<int32_t> levels,
-                             uint8_t *symbols);
-};
+#include "kernels_tables.h"
+
+namespace fewbits {
 
 // Selection and rotation; select.h has the meaning. Keys are values without the bits outside of
 // `mask`.

@@ -45,20 +45,12 @@ namespace { // internal linkage: see random.h
                                                    Bytes symbols, size_t start) {
     const size_t lane_mask = states.size() - 1;
     for (size_t i = start; i < symbols.size(); ++i) {
-        uint32_t x = states[i & lane_mask];
+        uint32_t &x = states[i & lane_mask];
         const uint32_t slot = tables[phases[i] % kPhaseTables].slots[x & (kRansTotal - 1)];
         symbols[i] = static_cast<uint8_t>(slot >> 24);
-        x = (slot & (kRansTotal - 1)) * (x >> kRansBits) + ((slot >> 12) & (kRansTotal - 1));
-        if (x < kRansLow) {
-            if (end - from < 2) {
-                return nullptr;
-            }
-            uint16_t word;
-            std::memcpy(&word, from, 2);
-            from += 2;
-            x = x << 16 | word;
+        if (!rans_leave(slot, x, from, end)) {
+            return nullptr;
         }
-        states[i & lane_mask] = x;
     }
     return from;
 }

@@ -89,6 +89,25 @@ namespace { // internal linkage: see random.h
     return end;
 }
 
+// A lane leaves its slot, with a word from `from`, which moves, if it needs one; false if there is
+// none.
+[[maybe_unused, gnu::always_inline]] inline bool
+rans_leave(uint32_t slot, uint32_t &state, const uint8_t *&from, const uint8_t *end) {
+    uint32_t x =
+        (slot & (kRansTotal - 1)) * (state >> kRansBits) + ((slot >> 12) & (kRansTotal - 1));
+    if (x < kRansLow) {
+        if (end - from < 2) {
+            return false;
+        }
+        uint16_t word;
+        std::memcpy(&word, from, 2);
+        from += 2;
+        x = x << 16 | word;
+    }
+    state = x;
+    return true;
+}
+
 // Decodes symbols [start, symbols.size()), start a multiple of the lanes, from words at `from`;
 // returns where they end, or null if there are not enough.
 [[maybe_unused]] const uint8_t *rans_decode_lanes(const uint8_t *from, const uint8_t *end,
@@ -97,20 +116,12 @@ namespace { // internal linkage: see random.h
                                                   size_t start) {
     const size_t lane_mask = states.size() - 1;
     for (size_t i = start; i < symbols.size(); ++i) {
-        uint32_t x = states[i & lane_mask];
+        uint32_t &x = states[i & lane_mask];
         const uint32_t slot = table.slots[x & (kRansTotal - 1)];
         symbols[i] = static_cast<uint8_t>(slot >> 24);
-        x = (slot & (kRansTotal - 1)) * (x >> kRansBits) + ((slot >> 12) & (kRansTotal - 1));
-        if (x < kRansLow) {
-            if (end - from < 2) {
-                return nullptr;
-            }
-            uint16_t word;
-            std::memcpy(&word, from, 2);
-            from += 2;
-            x = x << 16 | word;
+        if (!rans_leave(slot, x, from, end)) {
+            return nullptr;
         }
-        states[i & lane_mask] = x;
     }
     return from;
 }

@@ -14,26 +14,53 @@ constexpr int kMostStates = 16;
 constexpr int kMostPathLanes = 5; // log2
 constexpr size_t kValuesALane = 128;
 
-// What a reader knows of a block's levels.
+// What a writer's choice of tables looks at, of magnitudes.
+struct LevelStats {
+    static constexpr uint32_t kLarge = 8;
+    uint32_t least = UINT32_MAX;
+    uint32_t largest = 0;
+    size_t zeros = 0;
+    size_t large = 0; // from kLarge on
+
+    constexpr void add(uint32_t magnitude) {
+        least = std::min(least, magnitude);
+        largest = std::max(largest, magnitude);
+        zeros += magnitude == 0;
+        large += magnitude >= kLarge;
+    }
+    bool equal() const { return least == largest; }
+};
+
+// A block of levels, and what a reader knows of them: the trellis, and the words of their dither,
+// null where there is none.
 struct Path {
     int states;
-    bool dithered;
-    Stream dither; // from the first level on
+    const uint32_t *words;
+    int32_t *levels;       // room for a block
+    LevelStats stats = {}; // of levels that are written
 };
 
 // A place is a value in sixteenths of a step, modulo 64; a label is a level modulo 4; a top is the
 // upper four bits of the word of a dither, or 0. Tables, and how a quarter names one of them:
+// In place of a symbol a slot has j, in eight bits, or an escape: its lowest bit is bit 1 of the
+// level.
 struct PathTables {
     const RansDecodeTable *tables;
-    int shift;       // of a quarter: 0 for four tables, 1 for two
-    uint32_t escape; // the first of two escapes
+    int shift; // of a quarter
 };
+constexpr int32_t kEscapedEven = -128;
+constexpr int32_t kEscapedOdd = 127;
 
 namespace { // internal linkage: see random.h
 
 [[maybe_unused]] int path_lanes_log2(size_t count) {
     const int whole = static_cast<int>(std::bit_width(count / kValuesALane)) - 1;
     return std::clamp(whole, 0, kMostPathLanes);
+}
+
+// How far a quarter is shifted to be the number of its table, of 1, 2 or 4.
+[[maybe_unused]] int path_shift(size_t tables) {
+    return 3 - static_cast<int>(std::bit_width(tables));
 }
 
 // The polynomials of Ungerboeck's codes, and with them the next state.
@@ -87,11 +114,6 @@ struct TrellisLengths {
     }
 };
 
-// A level from its label and the two halves of its value in sixteenths.
-[[maybe_unused]] int32_t level_of(int label, int32_t turns, int place) {
-    return label + 4 * turns + 4 * ((place - 16 * label + 32) >> 6);
-}
-
 // The upper four bits of a dither's word: whole numbers above 2 steps, above 1, quarters.
 struct PathSymbol {
     uint32_t quarter; // where |phi| is
@@ -107,41 +129,48 @@ struct PathSymbol {
             static_cast<uint32_t>(j >= 0 ? 2 * j : -2 * j - 1)};
 }
 
-// Decodes levels of paths from `start` on, a multiple of the lanes, and their symbols. Those that
-// are escaped have the right two lowest bits. `at` are the states of the paths.
+[[maybe_unused]] bool is_escaped(uint8_t found) {
+    return static_cast<uint8_t>(found - kEscapedOdd) < 2; // 127 or 128
+}
+
+// Slots with symbols become slots of PathTables.
+[[maybe_unused]] void set_path_slots(RansDecodeTable &table, uint32_t escape) {
+    for (uint32_t &slot : table.slots) {
+        const uint32_t symbol = slot >> 24;
+        uint32_t j = (symbol >> 1) ^ (0 - (symbol & 1)); // 0, -1, 1, -2 and so on
+        const uint32_t escaped = static_cast<uint32_t>(kEscapedEven) - (symbol & 1);
+        j = symbol >= escape ? escaped : j;
+        slot = (slot & 0xFFFFFFu) | j << 24;
+    }
+}
+
+// Decodes levels of paths from `start` on, a multiple of the lanes, and what their slots have.
+// Those that are escaped have the right two lowest bits. `at` are the states of the paths.
 [[maybe_unused]] const uint8_t *
 rans_decode_paths(const uint8_t *from, const uint8_t *end, const PathTables &known,
                   std::span<uint32_t> states, uint8_t *at, const TrellisCode &code,
-                  const uint8_t *tops, std::span<int32_t> levels, uint8_t *symbols, size_t start) {
+                  const uint32_t *words, std::span<int32_t> levels, uint8_t *found, size_t start) {
     const size_t lane_mask = states.size() - 1;
     for (size_t i = start; i < levels.size(); ++i) {
-        uint32_t x = states[i & lane_mask];
+        uint32_t &x = states[i & lane_mask];
         uint8_t &state = at[i & lane_mask];
         const uint32_t parity = state & 1u;
-        const uint32_t upper = tops[i] >> 2 & 1;
+        const uint32_t top = words != nullptr ? words[i] >> 28 : 0;
+        const uint32_t upper = top >> 2 & 1;
         const bool positive = parity != upper;
-        const uint32_t quarter = positive ? 3 - (tops[i] & 3u) : tops[i] & 3u;
+        const uint32_t quarter = positive ? 3 - (top & 3u) : top & 3u;
         const uint32_t slot = known.tables[quarter >> known.shift].slots[x & (kRansTotal - 1)];
-        x = (slot & (kRansTotal - 1)) * (x >> kRansBits) + ((slot >> 12) & (kRansTotal - 1));
-        if (x < kRansLow) {
-            if (end - from < 2) {
-                return nullptr;
-            }
-            uint16_t word;
-            std::memcpy(&word, from, 2);
-            from += 2;
-            x = x << 16 | word;
+        if (!rans_leave(slot, x, from, end)) {
+            return nullptr;
         }
-        states[i & lane_mask] = x;
-        const uint32_t symbol = slot >> 24;
-        const auto place = static_cast<int32_t>(symbol >> 1);
-        const int32_t j = (symbol & 1) != 0 ? -place - 1 : place;
-        int32_t half = (positive ? j : -j) + (tops[i] >> 3) + (parity == 0 && upper == 1);
-        if (symbol >= known.escape) {
-            half = static_cast<int32_t>(symbol & 1);
+        const int32_t j = static_cast<int32_t>(slot) >> 24;
+        int32_t half = (positive ? j : -j) + static_cast<int32_t>(top >> 3);
+        half += parity == 0 && upper == 1;
+        if (words != nullptr && (j == kEscapedEven || j == kEscapedOdd)) {
+            half = j & 1; // without a dither it is
         }
         levels[i] = 2 * half + static_cast<int32_t>(parity);
-        symbols[i] = static_cast<uint8_t>(symbol);
+        found[i] = static_cast<uint8_t>(slot >> 24);
         state = static_cast<uint8_t>(code.next(state, half & 1));
     }
     return from;

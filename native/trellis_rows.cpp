@@ -1,287 +1,338 @@
 // Rows of levels on paths of a trellis. src/fewbits/reference/trellis.py is the specification.
-#include "trellis.h"
+#include "trellis_rows.h"
+
+#include <limits>
 
 #include "dithering.h"
-#include "fewbits.h"
 #include "rows.h"
-#include "scales.h"
-#include "steps_runs.h"
+#include "trellis_rate.h"
 
 namespace fewbits {
 namespace {
 
-template <class F> struct TrellisRow {
-    using Bits = typename F::Bits;
-    using Scale = typename ScaleOf<F>::Bits;
-    fewbits_unit &unit;
-    int states;
-    bool dithered;
-    bool fitted;
-    uint32_t bound;
+constexpr double kMostSteps = 65536 - 16; // of the largest value: levels have 16 bits
+constexpr double kSureNu = 15.0 / 16;     // steps above it must be seen to keep enough
 
-    In<Bits> values() const { return input<Bits>(unit.values, unit.count); }
-    Out<Scale> scales() const { return output<Scale>(unit.sections[0], unit.count > 0); }
-    Wide<F> step() const { return std::bit_cast<Wide<F>>(static_cast<Scale>(scales()[0])); }
-    void set_step(Wide<F> step) const { scales()[0] = std::bit_cast<Scale>(step); }
-    CodedShape shape() const { return {unit.count, bound, true}; }
-    // From which magnitude on results may exceed the largest number.
-    double high() const {
-        const double largest = widened<F>(static_cast<Bits>(F::infinity - 1));
-        return dithered ? largest / (1 + 2 * std::sqrt(unit.factors[0]))
-                        : std::numeric_limits<double>::infinity();
-    }
-};
-
+// Levels and what they were made from.
 struct LevelBlock {
-    int16_t turns[kCodedBlock];
+    uint32_t words[kCodedBlock];
+    int32_t levels[kCodedBlock];
     uint8_t places[kCodedBlock];
     uint8_t labels[kCodedBlock];
-    StepBlock codes;
 };
 
-template <class F> double signed_value(typename F::Bits bits) {
-    const double x = widened<F>(static_cast<typename F::Bits>(bits & (F::sign - 1)));
-    return (bits & F::sign) != 0 ? -x : x;
-}
-
-constexpr size_t kWordPiece = 1024;
-
-// Calls `use(i, word)` for a block's values; words are 0 without a dither.
-template <class Use> void each_word(const Path &path, size_t count, Use use) {
-    uint32_t words[kWordPiece] = {};
-    for (size_t start = 0; start < count; start += kWordPiece) {
-        const size_t size = std::min(kWordPiece, count - start);
-        if (path.dithered) {
-            kernels().common.words(path.dither.from(start), {words, size});
-        }
-        for (size_t i = 0; i < size; ++i) {
-            use(start + i, words[i]);
-        }
-    }
-}
-
-// Values in sixteenths of the step, with their dither. In float32 unless they are float64.
 template <class F>
-void fix(In<typename F::Bits> values, Wide<F> step, const Path &path, LevelBlock &block) {
-    using Number = Wide<F>;
-    each_word(path, values.size(), [&](size_t i, uint32_t word) {
-        auto x = static_cast<Number>(signed_value<F>(values[i]));
-        x = (word & 1) != 0 ? -x : x;
-        Number t = x / step * Number{16};
-        if (path.dithered) {
-            t += static_cast<Number>(static_cast<int32_t>(word >> 1)) * Number(0x1p-25);
-        }
-        const auto fixed =
-            static_cast<int32_t>(nearest_integer(std::clamp(double{t}, -0x1p20, 0x1p20)));
-        block.places[i] = static_cast<uint8_t>(fixed & 63);
-        block.turns[i] = static_cast<int16_t>(fixed >> 6);
-    });
-}
-
-// Levels as magnitudes and signs; returns the largest.
-uint32_t set_levels(LevelBlock &block, size_t count) {
-    uint32_t largest = 0;
-    std::fill_n(block.codes.signs, packed_size(count, 1), uint8_t{0});
-    for (size_t i = 0; i < count; ++i) {
-        const int32_t level = level_of(block.labels[i], block.turns[i], block.places[i]);
-        const auto magnitude = static_cast<uint32_t>(std::abs(level));
-        largest = std::max(largest, magnitude);
-        block.codes.words[i] = static_cast<uint16_t>(magnitude);
-        block.codes.bytes[i] = static_cast<uint8_t>(std::min(magnitude, 255u));
-        block.codes.signs[i / 8] =
-            static_cast<uint8_t>(block.codes.signs[i / 8] | (level < 0) << (i % 8));
+Path path_of(const TrellisRow<F> &row, const uint32_t *key, size_t start, size_t count,
+             LevelBlock &block) {
+    if (row.dithered) {
+        const Stream whole = {{key[0], key[1], key[2], key[3]}, row.unit.first};
+        kernels().common.words(whole.from(start), {block.words, count});
     }
-    return largest;
-}
-
-template <class F>
-StepSums signed_sums(In<typename F::Bits> values, const StepBlock &codes, int shift) {
-    const Shrink by(shift);
-    double lanes[kSumLanes] = {};
-    uint64_t squares = 0;
-    for (size_t i = 0; i < values.size(); ++i) {
-        const double level = codes.sign(i) ? -static_cast<double>(codes.words[i])
-                                           : static_cast<double>(codes.words[i]);
-        lanes[i % kSumLanes] += signed_value<F>(values[i]) * by.first * by.second * level;
-        squares += uint64_t{codes.words[i]} * codes.words[i];
-    }
-    for (size_t half = kSumLanes / 2; half > 0; half /= 2) {
-        for (size_t i = 0; i < half; ++i) {
-            lanes[i] += lanes[i + half];
-        }
-    }
-    return {lanes[0], static_cast<double>(squares)};
-}
-
-template <class F> Path path_of(const TrellisRow<F> &row, const uint32_t *key, size_t start) {
-    const Stream whole = {{key[0], key[1], key[2], key[3]}, row.unit.first};
-    return {row.states, row.dithered, whole.from(start)};
+    return {row.states, row.dithered ? block.words : nullptr, block.levels};
 }
 
 // ---- encoding ----
 
-template <class F> int encode_levels(const TrellisRow<F> &row, int shift, CodedWriter &writer) {
+// The levels of values, which a path has room for.
+template <class F>
+void find_levels(const TrellisRow<F> &row, In<typename F::Bits> values, Wide<F> step, Path &path,
+                 LevelBlock &block) {
+    const size_t count = values.size();
+    if (!(step > 0)) {
+        std::fill_n(path.levels, count, 0);
+        path.stats = {0, 0, count, 0};
+        return;
+    }
+    if constexpr (std::is_same_v<F, Float32>) {
+        kernels().trellis.fix(values, step, path.words, path.levels, block.places);
+    } else {
+        fix_values<F>(values, step, path.words, path.levels, block.places);
+    }
+    kernels().trellis.search({block.places, count}, size_t{1} << path_lanes_log2(count), row.states,
+                             {block.labels, count});
+    path.stats = kernels().trellis.settle({block.labels, count}, path.levels);
+}
+
+// A few values of a row, as they would be written with a step.
+template <class F> class Sample {
+  public:
+    explicit Sample(const TrellisRow<F> &row) : row_(row), count_(sample_size(row.unit.count)) {
+        for (size_t i = 0; i < count_; ++i) {
+            values_[i] = row.values()[sample_place(i, count_, row.unit.count)];
+        }
+        path_ = path_of(row, row.unit.key, 0, count_, block_);
+    }
+
+    bool fits(Wide<F> step) {
+        if (!(step > 0)) {
+            return false;
+        }
+        find_levels<F>(row_, {values_, count_}, step, path_, block_);
+        if (path_.stats.equal()) {
+            return true;
+        }
+        CodesIn codes = {count_, nullptr, nullptr, nullptr};
+        codes.path = &path_;
+        return rate_fits(row_.shape(), codes, row_.unit.factors[0]);
+    }
+
+  private:
+    const TrellisRow<F> &row_;
+    size_t count_;
+    Unaligned<typename F::Bits> values_[kMostSampled];
+    LevelBlock block_;
+    Path path_;
+};
+
+template <class F> Wide<F> step_of(const TrellisRow<F> &row, double nu, double squares, int shift) {
+    const double share = std::sqrt(nu / static_cast<double>(row.unit.count));
+    const double step = std::ldexp(share * std::sqrt(squares) * row.unit.factors[1], shift);
+    return rounded_scale<Wide<F>>(step, false);
+}
+
+// The nu that a row has, or the one that its rate asks for.
+template <class F> double nu_of(const TrellisRow<F> &row, double squares, int shift, double peak) {
+    if (!row.rated()) {
+        return row.unit.factors[0];
+    }
+    if (!(squares > 0) || !std::isfinite(squares)) {
+        return rate_number(row.most_place());
+    }
+    Sample<F> sample(row);
+    return rate_number(finest_place(row.least_place(), row.most_place(), [&](int place) {
+        const Wide<F> step = step_of(row, rate_number(place), squares, shift);
+        return peak <= kMostSteps * double{step} && sample.fits(step);
+    }));
+}
+
+// With the step that is there; `add(sums)` of each coder block, if they are fitted.
+template <class F, class Add>
+int encode_levels(const TrellisRow<F> &row, int shift, CodedWriter &writer, Add add) {
     LevelBlock block;
-    StepSums sums = {};
     const size_t total = row.unit.count;
     const Wide<F> step = total > 0 ? row.step() : Wide<F>{0}; // no values, no scale
     for (size_t start = 0; start < total; start += kCodedBlock) {
         const size_t count = std::min(kCodedBlock, total - start);
         const auto values = row.values().subspan(start, count);
-        const Path path = path_of(row, row.unit.key, start);
-        if (step > 0) {
-            fix<F>(values, step, path, block);
-            kernels().trellis.search({block.places, count}, size_t{1} << path_lanes_log2(count),
-                                     row.states, {block.labels, count});
-            if (set_levels(block, count) >= row.bound) {
-                return FEWBITS_BAD_ARGUMENT;
-            }
-        } else {
-            block.codes.clear(0, count);
+        Path path = path_of(row, row.unit.key, start, count, block);
+        find_levels<F>(row, values, step, path, block);
+        if (path.stats.largest >= row.bound) {
+            return FEWBITS_BAD_ARGUMENT;
         }
         if (row.fitted && step > 0) {
-            const StepSums more = signed_sums<F>(values, block.codes, shift);
-            sums.products += more.products;
-            sums.squares += more.squares;
+            if constexpr (std::is_same_v<F, Float32>) {
+                add(kernels().trellis.sums(values, path.levels));
+            } else {
+                add(level_sums<F>(values, path.levels, shift));
+            }
         }
-        CodesIn codes = {count, block.codes.bytes, block.codes.words, block.codes.signs};
+        CodesIn codes = {count, nullptr, nullptr, nullptr};
         codes.path = &path;
         if (!writer.write(codes)) {
             return FEWBITS_BAD_SIZE;
         }
     }
-    if (sums.squares > 0) { // of a fitted row that has levels other than 0
-        const double best = std::ldexp(sums.products / sums.squares, shift);
+    return FEWBITS_OK;
+}
+
+bool usable(const Scanned &found) { return found.squares > 0 && std::isfinite(found.squares); }
+
+// Levels of a step of `nu`, and the scale that is sent; `kept` is their share of the squares.
+template <class F>
+int encode_stepped(const TrellisRow<F> &row, double nu, const Scanned &found, double &kept) {
+    fewbits_unit &unit = row.unit;
+    if (usable(found)) {
+        row.set_step(step_of(row, nu, found.squares, found.shift));
+    }
+    CodedWriter writer(row.shape(), unit.sections[1], row.capacity);
+    StepSums all = {};
+    const int status = encode_levels(row, found.shift, writer, [&](const StepSums &own) {
+        all.products += own.products;
+        all.squares += own.squares;
+    });
+    unit.sizes[1] = status == FEWBITS_OK ? writer.size() : row.capacity;
+    kept = all.products / all.squares / (found.squares / all.products);
+    if (all.squares > 0) { // of a fitted row that has levels other than 0
+        const double best = std::ldexp(all.products / all.squares, found.shift);
         if (std::isfinite(best)) {
-            row.set_step(rounded_scale<Wide<F>>(best, best < step));
+            row.set_step(rounded_scale<Wide<F>>(best, best < row.step()));
         }
     }
-    return FEWBITS_OK;
+    return status;
+}
+
+template <class F> uint64_t nonfinite_values(const TrellisRow<F> &row) {
+    return nonfinite<F>(row.values());
+}
+
+// Norm and values that are not finite, block by block: a block stays in the cache.
+template <class F> Scanned scanned_values(const TrellisRow<F> &row, uint64_t &bad) {
+    if constexpr (std::is_same_v<F, Float64>) {
+        bad = nonfinite_values(row);
+        return scanned<F>(row.values());
+    }
+    Scanned all = {};
+    each_block(row.unit.count, kSummationBlock, [&](size_t start, size_t count, size_t) {
+        const auto values = row.values().subspan(start, count);
+        const Scanned own = scanned<F>(values);
+        all.squares += own.squares;
+        all.peak = std::max(all.peak, own.peak);
+        bad += nonfinite<F>(values);
+    });
+    return all;
 }
 
 template <class F> int encode(const TrellisRow<F> &row) {
     fewbits_unit &unit = row.unit;
     unit.tally = {0, 0};
-    int shift = 0;
+    Scanned found = {};
+    double nu = 0;
     if (unit.count > 0) {
-        unit.tally.nonfinite = nonfinite<F>(row.values());
-        const Scanned found = scanned<F>(row.values());
-        const double norm = std::sqrt(found.squares);
-        shift = found.shift;
-        if (unit.tally.nonfinite != 0) {
-            row.scales()[0] = ScaleOf<F>::quiet_nan;
-        } else if (found.squares == 0) {
-            row.scales()[0] = 0;
-        } else {
-            const double share = std::sqrt(unit.factors[0] / static_cast<double>(unit.count));
-            row.set_step(
-                rounded_scale<Wide<F>>(std::ldexp(share * norm * unit.factors[1], shift), false));
+        found = scanned_values(row, unit.tally.nonfinite);
+        const bool finite = unit.tally.nonfinite == 0;
+        if (!finite) {
+            found.squares = std::numeric_limits<double>::infinity();
         }
-        const bool within = unit.tally.nonfinite == 0 && std::ldexp(norm, shift) <= row.high();
+        row.scales()[0] = finite ? 0 : ScaleOf<F>::quiet_nan;
+        nu = nu_of(row, found.squares, found.shift, found.peak);
+        const bool within =
+            finite && std::ldexp(std::sqrt(found.squares), found.shift) <= row.high();
         unit.tally.saturated =
             within || !row.dithered ? 0 : count_above<F>(row.values(), row.high());
     }
-    CodedWriter writer(row.shape(), unit.sections[1], unit.sizes[1]);
-    const int status = encode_levels(row, shift, writer);
-    unit.sizes[1] = status == FEWBITS_OK ? writer.size() : unit.sizes[1];
+    double kept = 0;
+    int status = encode_stepped(row, nu, found, kept);
+    if (status == FEWBITS_OK && row.fitted && nu > kSureNu && usable(found) &&
+        !(kept >= row.least_kept())) {
+        status = encode_stepped(row, kSureNu, found, kept);
+    }
     return status;
 }
 
 // ---- decoding ----
 
-// Values of levels, in `out`, from value `first` of the block on.
+// Values of levels, in `out`.
 template <class F>
-void level_values(const StepBlock &codes, bool words, Wide<F> scale, const Path &path, size_t first,
-                  Out<typename F::Bits> out) {
+void set_values(const Path &path, size_t first, Wide<F> scale, Out<typename F::Bits> out) {
+    const std::span<const int32_t> levels = {path.levels + first, out.size()};
+    const uint32_t *const words = path.words != nullptr ? path.words + first : nullptr;
     if (!std::isfinite(scale)) {
         std::fill(out.begin(), out.end(), F::quiet_nan);
-        return;
+    } else if constexpr (std::is_same_v<F, Float32>) {
+        kernels().trellis.values(levels, words, scale, out);
+    } else {
+        level_values<F>(levels, words, scale, out);
     }
-    const Path from = {path.states, path.dithered, path.dither.from(first)};
-    each_word(from, out.size(), [&](size_t i, uint32_t word) {
-        const size_t at = first + i;
-        double level = words ? codes.words[at] : codes.bytes[at];
-        level = codes.sign(at) ? -level : level;
-        if (path.dithered) {
-            const double u = (static_cast<double>(word >> 1) + 0.5) * 0x1p-29;
-            level = (word & 1) != 0 ? u - level : level - u;
-        }
-        out[i] = step_value<F>(level, scale);
-    });
 }
 
 template <class F> int decode(const TrellisRow<F> &row, bool add) {
     using Bits = typename F::Bits;
     fewbits_unit &unit = row.unit;
     unit.tally = {0, 0};
+    if (unit.count == 0) {
+        CodedReader reader(row.shape(), {unit.sections[1], unit.sizes[1]});
+        return reader.open();
+    }
+    const auto bits = static_cast<typename ScaleOf<F>::Bits>(row.scales()[0]);
+    const bool nan = bits == ScaleOf<F>::quiet_nan;
     uint32_t key[4] = {};
     if (row.dithered) {
         std::memcpy(key, unit.sections[2], sizeof(key));
     }
-    StepBlock codes;
+    LevelBlock block;
     bool some = false;
-    const bool words = row.bound > 256;
     CodedReader reader(row.shape(), {unit.sections[1], unit.sizes[1]});
     int status = reader.open();
     for (size_t start = 0; start < unit.count && status == FEWBITS_OK; start += kCodedBlock) {
         const size_t count = std::min(kCodedBlock, unit.count - start);
-        const Path path = path_of(row, key, start);
-        CodesOut out = {count, codes.bytes, codes.words, codes.signs};
+        const Path path = path_of(row, key, start, count, block);
+        CodesOut out = {count, nullptr, nullptr, nullptr};
         out.path = &path;
         status = reader.read(out);
         if (status != FEWBITS_OK) {
             break;
         }
-        some = some || codes.some(0, count, !words);
+        if (nan || bits == 0) {
+            some = some || has_nonzero(path.levels, count);
+        }
         each_block(count, kTermPiece, [&](size_t first, size_t size, size_t) {
             if (!add) {
                 const auto values = output<Bits>(unit.values, unit.count);
-                return level_values<F>(codes, words, row.step(), path, first,
-                                       values.subspan(start + first, size));
+                return set_values<F>(path, first, row.step(), values.subspan(start + first, size));
             }
             Unaligned<Bits> terms[kTermPiece];
-            level_values<F>(codes, words, row.step(), path, first, {terms, size});
+            set_values<F>(path, first, row.step(), {terms, size});
             const auto totals = output<Wide<F>>(unit.values, unit.count);
             add_terms<F>(totals.subspan(start + first, size), {terms, size});
         });
     }
-    if (status != FEWBITS_OK || unit.count == 0) {
+    if (status != FEWBITS_OK) {
         return status;
     }
-    const auto bits = static_cast<typename ScaleOf<F>::Bits>(row.scales()[0]);
-    const bool nan = bits == ScaleOf<F>::quiet_nan;
     unit.tally.nonfinite = nan ? unit.count : 0;
     return !nan && bits >= ScaleOf<F>::infinity ? FEWBITS_BAD_STEP
-           : some && (nan || bits == 0)         ? FEWBITS_NO_STEP
+           : some                               ? FEWBITS_NO_STEP
                                                 : FEWBITS_OK;
 }
 
-template <class F> int run_row(fewbits_unit &unit, Direction direction) {
-    constexpr int states[] = {0, 4, 8, 16};
-    const int code = unit.option >> 2;
-    if (code < 1 || code > 3 || unit.levels < 1 || unit.block != 0 || (unit.option & 3) == 3) {
-        return FEWBITS_BAD_ARGUMENT;
-    }
-    const TrellisRow<F> row = {unit, states[code], (unit.option & 1) != 0, (unit.option & 2) != 0,
-                               uint32_t{unit.levels} + 1};
-    const size_t key = row.dithered ? sizeof(unit.key) : 0;
-    if (unit.count > SIZE_MAX / 64 || unit.sizes[0] != row.scales().size_bytes() ||
-        unit.sizes[2] != key) {
-        return FEWBITS_BAD_SIZE;
-    }
+template <class F> int run_row(const TrellisRow<F> &row, Direction direction) {
     if (direction != Direction::encode) {
         return decode<F>(row, direction == Direction::accumulate);
     }
-    if (key != 0) {
-        std::memcpy(unit.sections[2], unit.key, key);
+    if (row.dithered) {
+        std::memcpy(row.unit.sections[2], row.unit.key, sizeof(row.unit.key));
     }
     return encode<F>(row);
+}
+
+// Calls `use(row)` where the numbers of a unit are those of a trellis.
+template <class Use> int with_row(fewbits_unit &unit, Use use) {
+    return with_format(unit.dtype, [&]<class F>(F) -> int {
+        if (!TrellisRow<F>::valid(unit)) {
+            return FEWBITS_BAD_ARGUMENT;
+        }
+        const TrellisRow<F> row(unit);
+        const size_t key = row.dithered ? sizeof(unit.key) : 0;
+        if (unit.count > SIZE_MAX / 64 || unit.sizes[0] != row.scales().size_bytes() ||
+            unit.sizes[2] != key) {
+            return FEWBITS_BAD_SIZE;
+        }
+        return use(row);
+    });
 }
 
 } // namespace
 
 int trellis_unit(fewbits_unit &unit, Direction direction) {
-    return with_format(unit.dtype, [&]<class F>(F) -> int { return run_row<F>(unit, direction); });
+    return with_row(unit, [&](const auto &row) { return run_row(row, direction); });
 }
 
 } // namespace fewbits
+
+using namespace fewbits;
+
+extern "C" {
+
+int fewbits_trellis_nu(fewbits_unit *unit, double squares, int shift, double peak, double *nu) {
+    return with_row(*unit, [&](const auto &row) -> int {
+        *nu = nu_of(row, squares, shift, peak);
+        return FEWBITS_OK;
+    });
+}
+
+int fewbits_trellis_slice(fewbits_unit *unit, int shift, double *sums) {
+    return with_row(*unit, [&](const auto &row) -> int {
+        unit->tally = {0, nonfinite_values(row)};
+        if (unit->tally.nonfinite != 0) {
+            return FEWBITS_BAD_ARGUMENT;
+        }
+        CodedWriter writer(row.shape(), unit->sections[1], unit->sizes[1]);
+        const int status = encode_levels(row, shift, writer, [&](const StepSums &own) {
+            *sums++ = own.products;
+            *sums++ = own.squares;
+        });
+        unit->sizes[1] = writer.size();
+        return status;
+    });
+}
+}

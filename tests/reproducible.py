@@ -55,21 +55,32 @@ def alone() -> tuple[str, ...]:
     return () if tried.returncode else words
 
 
-def build(folder: Path, umask: int, environment: dict[str, str]) -> dict[str, Path]:
-    """Both wheels and the source archive of a copy of the tracked files, by name."""
-    tree = folder / "tree"
+def copied(tree: Path) -> Path:
+    """A copy of the tracked files."""
     for name in tracked():
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tree / name)
-    given = os.environ | environment | {"SOURCE_DATE_EPOCH": EPOCH}
+    return tree
+
+
+def call(tree: Path, umask: int, environment: dict[str, str], *words: str | Path) -> None:
+    """A build in a tree, cut off from the network where the system allows that."""
+    given = os.environ | {"SOURCE_DATE_EPOCH": EPOCH} | environment
     given["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), given["PATH"]))
+    done = subprocess.run(
+        [*alone(), *map(str, words)], cwd=tree, env=given, umask=umask, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        said = " ".join(map(str, words[1:4]))
+        raise DifferenceError(f"{said} failed:\n{done.stdout[-2000:]}")
+
+
+def build(folder: Path, umask: int, environment: dict[str, str]) -> dict[str, Path]:
+    """Both wheels and the source archive of a copy of the tracked files, by name."""
+    tree = copied(folder / "tree")
     for words in BUILDS:
-        done = subprocess.run(
-            [*alone(), *words], cwd=tree, env=given, umask=umask, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-        )  # fmt: skip
-        if done.returncode:
-            raise DifferenceError(f"{' '.join(words[1:4])} failed:\n{done.stdout[-2000:]}")
+        call(tree, umask, environment, *words)
     return {path.name: path for path in sorted((folder / "out").iterdir())}
 
 
@@ -117,16 +128,19 @@ def check(place: Path) -> list[str]:
     first, second = (build(place / name, *how) for name, how in WAYS.items())
     if first.keys() != second.keys() or len(first) != 3:
         raise DifferenceError(f"not the same archives: {[*first]} and {[*second]}")
-    lines = []
-    for name, path in first.items():
-        ones, others = path.read_bytes(), second[name].read_bytes()
-        lines += [f"{digest(ones)}  {name}", f"{digest(others)}  {name} (again)"]
-        if ones != others:
-            inside = contents(path).items() ^ contents(second[name]).items()
-            raise DifferenceError(f"{name} differs between builds, in {sorted(dict(inside))}")
-        if strange := foreign(path):
-            raise DifferenceError(f"{name} is not what git holds, in {strange[:10]}")
+    lines = [line for name, path in first.items() for line in compared(path, second[name])]
     return [*lines, "built without a network" if alone() else "the network could not be cut off"]
+
+
+def compared(first: Path, second: Path) -> list[str]:
+    """A line on each of two builds of an archive, which are equal and hold what git holds."""
+    ones, others, name = first.read_bytes(), second.read_bytes(), first.name
+    if ones != others:
+        inside = contents(first).items() ^ contents(second).items()
+        raise DifferenceError(f"{name} differs between builds, in {sorted(dict(inside))}")
+    if strange := foreign(first):
+        raise DifferenceError(f"{name} is not what git holds, in {strange[:10]}")
+    return [f"{digest(ones)}  {name}", f"{digest(others)}  {name} (again)"]
 
 
 def main() -> int:

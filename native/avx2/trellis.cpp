@@ -1,241 +1,300 @@
 // Paths of a trellis with AVX2: the 32 lanes of a block are the bytes of a vector.
-//
-// The length of a path is kept modulo 256. Of two states before one, the lengths of whose paths are
-// compared, those differ by at most 120 with any of the codes: both come from one state a few steps
-// before. So the sign of a difference tells which is shorter.
 #if defined(__AVX2__)
 
-#include "trellis.h"
+#include "trellis_levels.h"
 
-#include <array>
+#include <limits>
 
 #include "avx2/lanes.h"
 #include "portable/portable.h"
+#include "trellis_search.h"
 
 namespace fewbits {
 namespace {
 
-constexpr size_t kPaths = 32;
-constexpr size_t kMostValues = size_t{1} << 16;
+// 32 bytes.
+struct Lanes {
+    Vector own;
 
-Vector bytes(int x) { return _mm256_set1_epi8(static_cast<char>(x)); }
-
-// What the nearest level of each label costs.
-struct Lengths {
-    Vector each[4];
-
-    explicit Lengths(Vector p) {
-        const Vector q = _mm256_and_si256(_mm256_add_epi8(p, bytes(48)), bytes(63));
-        const Vector to_even = _mm256_min_epu8(p, _mm256_sub_epi8(bytes(64), p));
-        const Vector to_odd = _mm256_min_epu8(q, _mm256_sub_epi8(bytes(64), q));
-        const Vector even = _mm256_sub_epi8(bytes(16), to_even);
-        const Vector odd = _mm256_sub_epi8(bytes(16), to_odd);
-        const Vector middle = _mm256_sub_epi8(bytes(8), _mm256_abs_epi8(even));
-        each[0] = _mm256_sub_epi8(_mm256_setzero_si256(), even);
-        each[1] = _mm256_sub_epi8(middle, odd);
-        each[2] = even;
-        each[3] = _mm256_add_epi8(middle, odd);
-    }
+    static Lanes all(int x) { return {_mm256_set1_epi8(static_cast<char>(x))}; }
+    static Lanes at(const uint8_t *from) { return {load(from)}; }
+    void put(uint8_t *to) const { store(to, own); }
 };
-
-template <int states> struct Search {
-    static constexpr TrellisCode code = TrellisCode(states);
-    static constexpr TrellisEdges edges = TrellisEdges(code);
-    static constexpr size_t planes = (states + 7) / 8; // a bit for each state: the second way
-
-    Vector total[states];
-
-    // One step of all lanes.
-    template <bool first_way> [[gnu::always_inline]] void step(Vector places, uint8_t *choices) {
-        const Lengths lengths(places);
-        Vector now[states];
-        Vector later[planes];
-        std::fill_n(later, planes, _mm256_setzero_si256());
-#pragma GCC unroll 16
-        for (size_t to = 0; to < states; ++to) {
-            const Vector first =
-                _mm256_add_epi8(total[edges.before[to][0]], lengths.each[edges.label[to][0]]);
-            if constexpr (first_way) {
-                now[to] = first;
-            } else {
-                const Vector second =
-                    _mm256_add_epi8(total[edges.before[to][1]], lengths.each[edges.label[to][1]]);
-                const Vector apart = _mm256_sub_epi8(second, first);
-                now[to] = _mm256_blendv_epi8(first, second, apart);
-                const Vector other = _mm256_cmpgt_epi8(_mm256_setzero_si256(), apart);
-                later[to / 8] =
-                    _mm256_or_si256(later[to / 8], _mm256_and_si256(other, bytes(1 << (to % 8))));
-            }
-        }
-#pragma GCC unroll 16
-        for (size_t to = 0; to < states; ++to) {
-            total[to] = now[to];
-        }
-        for (size_t plane = 0; plane < planes; ++plane) {
-            store(choices + plane * kMostValues, later[plane]);
-        }
-    }
-
-    // Where the shortest paths end, the lowest state of equals.
-    Vector ends() const {
-        Vector least = total[0];
-        Vector state = _mm256_setzero_si256();
-        for (int each = 1; each < states; ++each) {
-            const Vector apart = _mm256_sub_epi8(total[each], least);
-            least = _mm256_blendv_epi8(least, total[each], apart);
-            state = _mm256_blendv_epi8(state, bytes(each), apart);
-        }
-        return state;
-    }
-};
-
-// For each state, as bytes to shuffle.
-template <int states> struct Back {
-    alignas(16) uint8_t bit[16] = {};
-    alignas(16) uint8_t ways[2][16] = {}; // the state before, and the label above it
-
-    constexpr Back() {
-        for (size_t state = 0; state < states; ++state) {
-            bit[state] = static_cast<uint8_t>(1u << (state % 8));
-            for (size_t way = 0; way < 2; ++way) {
-                const auto &edges = Search<states>::edges;
-                ways[way][state] =
-                    static_cast<uint8_t>(edges.before[state][way] | edges.label[state][way] << 4);
-            }
-        }
-    }
-};
-
-Vector twice(const uint8_t *table) {
-    return _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i *>(table)));
+Lanes operator+(Lanes a, Lanes b) { return {_mm256_add_epi8(a.own, b.own)}; }
+Lanes operator-(Lanes a, Lanes b) { return {_mm256_sub_epi8(a.own, b.own)}; }
+Lanes operator&(Lanes a, Lanes b) { return {_mm256_and_si256(a.own, b.own)}; }
+Lanes operator|(Lanes a, Lanes b) { return {_mm256_or_si256(a.own, b.own)}; }
+Lanes least(Lanes a, Lanes b) { return {_mm256_min_epu8(a.own, b.own)}; }
+Lanes magnitude(Lanes a) { return {_mm256_abs_epi8(a.own)}; }
+Lanes negative(Lanes a) { return {_mm256_cmpgt_epi8(_mm256_setzero_si256(), a.own)}; }
+Lanes zero(Lanes a) { return {_mm256_cmpeq_epi8(a.own, _mm256_setzero_si256())}; }
+Lanes chosen(Lanes sign, Lanes a, Lanes b) { return {_mm256_blendv_epi8(b.own, a.own, sign.own)}; }
+Lanes looked_up(const uint8_t *table, Lanes places) {
+    const __m128i half = _mm_load_si128(reinterpret_cast<const __m128i *>(table));
+    return {_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(half), places.own)};
 }
-
-// Bytes of ones for the first lanes.
-Vector first_lanes(size_t lanes) {
-    uint8_t mask[kPaths] = {};
-    std::fill_n(mask, lanes, uint8_t{0xFF});
-    return load(mask);
-}
-
-template <int states> void search_paths(ConstBytes places, Bytes labels) {
-    constexpr size_t forced = std::bit_width(static_cast<unsigned>(states)) - 1;
-    static constexpr Back<states> kBack;
-    uint8_t choices[Search<states>::planes * kMostValues];
-    Search<states> search;
-    std::fill_n(search.total, states, _mm256_setzero_si256());
-    const size_t whole = places.size() / kPaths * kPaths;
-    const size_t rest = places.size() - whole;
-    size_t at = 0;
-    for (; at < forced * kPaths; at += kPaths) { // only the first way comes from state 0
-        search.template step<true>(load(places.data() + at), choices + at);
-    }
-    for (; at < whole; at += kPaths) {
-        search.template step<false>(load(places.data() + at), choices + at);
-    }
-    const Vector there = first_lanes(rest);
-    uint8_t last[kPaths] = {};
-    if (rest > 0) {
-        const Search<states> before = search;
-        std::copy(places.begin() + static_cast<ptrdiff_t>(whole), places.end(), last);
-        search.template step<false>(load(last), choices + whole);
-        for (size_t state = 0; state < states; ++state) {
-            search.total[state] =
-                _mm256_blendv_epi8(before.total[state], search.total[state], there);
-        }
-    }
-    Vector state = search.ends();
-    const Vector bit = twice(kBack.bit);
-    const Vector first = twice(kBack.ways[0]);
-    const Vector second = twice(kBack.ways[1]);
-    const auto back = [&](size_t row) {
-        Vector chosen = load(choices + row);
-        if constexpr (states > 8) {
-            chosen = _mm256_blendv_epi8(chosen, load(choices + kMostValues + row),
-                                        _mm256_slli_epi16(state, 4)); // bit 3 of the state
-        }
-        const Vector unset = _mm256_cmpeq_epi8(
-            _mm256_and_si256(chosen, _mm256_shuffle_epi8(bit, state)), _mm256_setzero_si256());
-        return _mm256_blendv_epi8(_mm256_shuffle_epi8(second, state),
-                                  _mm256_shuffle_epi8(first, state), unset);
-    };
-    const auto label_of = [&](Vector way) {
-        return _mm256_and_si256(_mm256_srli_epi16(way, 4), bytes(3));
-    };
-    if (rest > 0) {
-        const Vector way = back(whole);
-        store(last, label_of(way));
-        std::copy_n(last, rest, labels.begin() + static_cast<ptrdiff_t>(whole));
-        state = _mm256_blendv_epi8(state, _mm256_and_si256(way, bytes(15)), there);
-    }
-    for (size_t row = whole; row > 0; row -= kPaths) {
-        const Vector way = back(row - kPaths);
-        store(labels.data() + row - kPaths, label_of(way));
-        state = _mm256_and_si256(way, bytes(15));
-    }
-}
+Lanes up(Lanes a) { return {_mm256_slli_epi16(a.own, 4)}; }   // of what is below 16
+Lanes down(Lanes a) { return {_mm256_srli_epi16(a.own, 4)}; } // its low bits
 
 void search(ConstBytes places, size_t lanes, int states, Bytes labels) {
     if (lanes != kPaths) {
         return portable_trellis.search(places, lanes, states, labels);
     }
-    switch (states) {
-    case 4:
-        return search_paths<4>(places, labels);
-    case 8:
-        return search_paths<8>(places, labels);
-    default:
-        return search_paths<16>(places, labels);
+    search_all_lanes<Lanes>(places, states, labels);
+}
+
+// ---- values and levels ----
+
+// A top for each of eight paths.
+template <bool dithered> Vector eight_tops(const uint32_t *words) {
+    if constexpr (dithered) {
+        return _mm256_srli_epi32(load(words), 28);
     }
+    return _mm256_setzero_si256();
+}
+
+// Eight values in sixteenths of the step, with their dither.
+template <bool dithered> Vector fixed_of(__m256 x, const uint32_t *words, __m256 step) {
+    if constexpr (dithered) { // a word's lowest bit turns the sign
+        x = _mm256_xor_ps(x, _mm256_castsi256_ps(_mm256_slli_epi32(load(words), 31)));
+    }
+    __m256 t = _mm256_mul_ps(_mm256_div_ps(x, step), _mm256_set1_ps(16));
+    if constexpr (dithered) {
+        const __m256 u = _mm256_cvtepi32_ps(_mm256_srli_epi32(load(words), 1));
+        t = _mm256_add_ps(t, _mm256_mul_ps(u, _mm256_set1_ps(0x1p-25f)));
+    }
+    t = _mm256_min_ps(_mm256_max_ps(t, _mm256_set1_ps(-0x1p24f)), _mm256_set1_ps(0x1p24f));
+    return _mm256_cvtps_epi32(t);
+}
+
+template <bool dithered>
+void fix_paths(In<uint32_t> values, float step, const uint32_t *words, int32_t *fixed,
+               uint8_t *places) {
+    const __m256 steps = _mm256_set1_ps(step);
+    const size_t whole = values.size() / kPaths * kPaths;
+    for (size_t i = 0; i < whole; i += kPaths) {
+        Vector low[4];
+#pragma GCC unroll 4
+        for (size_t j = 0; j < 4; ++j) {
+            const size_t at = i + 8 * j;
+            const __m256 x = _mm256_castsi256_ps(load(values.data() + at));
+            const Vector found = fixed_of<dithered>(x, words + (dithered ? at : 0), steps);
+            store(fixed + at, found);
+            low[j] = _mm256_and_si256(found, all(63));
+        }
+        store(places + i, narrowed(low[0], low[1], low[2], low[3]));
+    }
+    fix_values<Float32>(values.subspan(whole), step, dithered ? words + whole : nullptr,
+                        fixed + whole, places + whole);
+}
+
+void fix(In<uint32_t> values, float step, const uint32_t *words, int32_t *fixed, uint8_t *places) {
+    const auto run = words != nullptr ? fix_paths<true> : fix_paths<false>;
+    run(values, step, words, fixed, places);
+}
+
+// Adds up eight counts.
+size_t total_of(Vector counts) {
+    uint32_t each[8];
+    store(each, counts);
+    size_t total = 0;
+    for (const uint32_t own : each) {
+        total += own;
+    }
+    return total;
+}
+
+LevelStats settle(ConstBytes labels, int32_t *levels) {
+    const size_t whole = labels.size() / 8 * 8;
+    Vector least = all(INT32_MAX), largest = _mm256_setzero_si256();
+    Vector zeros = _mm256_setzero_si256(), large = _mm256_setzero_si256();
+    for (size_t i = 0; i < whole; i += 8) {
+        const Vector label = eight_bytes(labels.data() + i);
+        Vector level = _mm256_sub_epi32(load(levels + i), _mm256_slli_epi32(label, 4));
+        level = _mm256_srai_epi32(_mm256_add_epi32(level, all(32)), 6);
+        level = _mm256_add_epi32(_mm256_slli_epi32(level, 2), label);
+        store(levels + i, level);
+        const Vector magnitude = _mm256_abs_epi32(level);
+        least = _mm256_min_epu32(least, magnitude);
+        largest = _mm256_max_epu32(largest, magnitude);
+        zeros = _mm256_sub_epi32(zeros, _mm256_cmpeq_epi32(level, _mm256_setzero_si256()));
+        large = _mm256_sub_epi32(large, _mm256_cmpgt_epi32(magnitude, all(LevelStats::kLarge - 1)));
+    }
+    LevelStats stats;
+    settle_levels(labels.subspan(whole), levels + whole, stats);
+    uint32_t low[8], high[8];
+    store(low, least);
+    store(high, largest);
+    if (whole > 0) {
+        stats.least = std::min(stats.least, *std::min_element(low, low + 8));
+        stats.largest = std::max(stats.largest, *std::max_element(high, high + 8));
+    }
+    stats.zeros += total_of(zeros);
+    stats.large += total_of(large);
+    return stats;
+}
+
+StepSums sums(In<uint32_t> values, const int32_t *levels) {
+    const size_t whole = values.size() / kSumLanes * kSumLanes;
+    __m256d products[8], squares = _mm256_setzero_pd();
+    std::fill_n(products, 8, _mm256_setzero_pd());
+    for (size_t i = 0; i < whole; i += kSumLanes) {
+#pragma GCC unroll 8
+        for (size_t j = 0; j < 8; ++j) {
+            const size_t at = i + 4 * j;
+            const auto x = _mm_loadu_ps(reinterpret_cast<const float *>(values.data() + at));
+            const auto n = _mm_loadu_si128(reinterpret_cast<const __m128i *>(levels + at));
+            const __m256d level = _mm256_cvtepi32_pd(n);
+            products[j] = _mm256_add_pd(products[j], _mm256_mul_pd(_mm256_cvtps_pd(x), level));
+            squares = _mm256_add_pd(squares, _mm256_mul_pd(level, level)); // exact
+        }
+    }
+    double lanes[kSumLanes], four[4];
+    for (size_t j = 0; j < 8; ++j) {
+        _mm256_storeu_pd(lanes + 4 * j, products[j]);
+    }
+    _mm256_storeu_pd(four, squares);
+    const auto rest = add_products<Float32>(values.subspan(whole), levels + whole, 0, lanes);
+    const double own = four[0] + four[1] + four[2] + four[3];
+    return {sum_of_lanes(lanes), own + static_cast<double>(rest)};
+}
+
+// The symbol of each of eight levels, and above it its table's number times the symbols of one.
+template <bool dithered>
+Vector symbols_of(Vector level, const uint32_t *words, __m128i shift, __m128i table,
+                  Vector escape) {
+    const Vector one = all(1), zero = _mm256_setzero_si256();
+    const Vector half = _mm256_srai_epi32(level, 1);
+    const Vector parity = _mm256_and_si256(level, one);
+    const Vector top = eight_tops<dithered>(words);
+    const Vector upper = _mm256_and_si256(_mm256_srli_epi32(top, 2), one);
+    const Vector positive = _mm256_cmpeq_epi32(_mm256_xor_si256(parity, upper), one);
+    const Vector negative = _mm256_xor_si256(positive, all(0xFFFFFFFFu));
+    Vector j = _mm256_sub_epi32(half, _mm256_srli_epi32(top, 3));
+    j = _mm256_sub_epi32(j, _mm256_andnot_si256(parity, upper));
+    j = _mm256_sub_epi32(_mm256_xor_si256(j, negative), negative);
+    // 2 j, or -2 j - 1 below 0.
+    const Vector symbol = _mm256_xor_si256(_mm256_add_epi32(j, j), _mm256_cmpgt_epi32(zero, j));
+    const Vector far = _mm256_add_epi32(escape, _mm256_and_si256(half, one));
+    const Vector own = _mm256_blendv_epi8(far, symbol, _mm256_cmpgt_epi32(escape, symbol));
+    const Vector quarter = _mm256_and_si256(_mm256_xor_si256(top, positive), all(3));
+    return _mm256_or_si256(own, _mm256_sll_epi32(_mm256_srl_epi32(quarter, shift), table));
+}
+
+template <bool dithered>
+void fold_paths(std::span<const int32_t> levels, const uint32_t *words, int shift, uint32_t escape,
+                uint8_t *symbols) {
+    const __m128i by = _mm_cvtsi32_si128(shift);
+    const __m128i table = _mm_cvtsi32_si128(static_cast<int>(std::bit_width(escape + 1)));
+    const Vector escapes = all(escape);
+    const size_t whole = levels.size() / kPaths * kPaths;
+    for (size_t i = 0; i < whole; i += kPaths) {
+        Vector found[4];
+#pragma GCC unroll 4
+        for (size_t j = 0; j < 4; ++j) {
+            const size_t at = i + 8 * j;
+            found[j] = symbols_of<dithered>(load(levels.data() + at), words + (dithered ? at : 0),
+                                            by, table, escapes);
+        }
+        store(symbols + i, narrowed(found[0], found[1], found[2], found[3]));
+    }
+    fold_levels(levels.subspan(whole), dithered ? words + whole : nullptr, shift, escape,
+                symbols + whole);
+}
+
+void fold(std::span<const int32_t> levels, const uint32_t *words, int shift, uint32_t escape,
+          uint8_t *symbols) {
+    const auto run = words != nullptr ? fold_paths<true> : fold_paths<false>;
+    run(levels, words, shift, escape, symbols);
+}
+
+// Four levels less their dither, times the scale, in float64.
+__m128 dithered_values(__m128i level, __m128i word, __m256d scale) {
+    const __m256d half = _mm256_cvtepi32_pd(_mm_srli_epi32(word, 1));
+    const __m256d u =
+        _mm256_mul_pd(_mm256_add_pd(half, _mm256_set1_pd(0.5)), _mm256_set1_pd(0x1p-29));
+    __m256d y = _mm256_sub_pd(_mm256_cvtepi32_pd(level), u);
+    const __m256i turned = _mm256_slli_epi64(_mm256_cvtepu32_epi64(word), 63);
+    y = _mm256_mul_pd(_mm256_xor_pd(y, _mm256_castsi256_pd(turned)), scale);
+    y = _mm256_add_pd(y, _mm256_setzero_pd()); // no -0
+    const __m256d most = _mm256_set1_pd(std::numeric_limits<float>::max());
+    y = _mm256_max_pd(_mm256_min_pd(y, most), _mm256_sub_pd(_mm256_setzero_pd(), most));
+    return _mm256_cvtpd_ps(y);
+}
+
+void values(std::span<const int32_t> levels, const uint32_t *words, float scale,
+            Out<uint32_t> values) {
+    const size_t whole = levels.size() / 8 * 8;
+    const __m256 most = _mm256_set1_ps(std::numeric_limits<float>::max());
+    const __m256d wide = _mm256_set1_pd(scale);
+    for (size_t i = 0; i < whole; i += 8) {
+        const Vector level = load(levels.data() + i);
+        __m256 y;
+        if (words != nullptr) {
+            const Vector word = load(words + i);
+            y = _mm256_set_m128(
+                dithered_values(_mm256_extracti128_si256(level, 1),
+                                _mm256_extracti128_si256(word, 1), wide),
+                dithered_values(_mm256_castsi256_si128(level), _mm256_castsi256_si128(word), wide));
+        } else { // a level has less than 24 bits: one rounding
+            y = _mm256_mul_ps(_mm256_cvtepi32_ps(level), _mm256_set1_ps(scale));
+            y = _mm256_add_ps(y, _mm256_setzero_ps()); // no -0
+            y = _mm256_max_ps(_mm256_min_ps(y, most), _mm256_sub_ps(_mm256_setzero_ps(), most));
+        }
+        store(values.data() + i, _mm256_castps_si256(y));
+    }
+    level_values<Float32>(levels.subspan(whole), words != nullptr ? words + whole : nullptr, scale,
+                          values.subspan(whole));
 }
 
 // ---- decoding ----
 
 struct Steps {
-    Vector odd, free, escape;
+    Vector odd, free;
     __m128i shift;
 };
 
-// One level of eight paths; `state` and `x` go on.
+// One level of eight paths; `state` and `x` go on. `found` is what their slots have.
+template <bool dithered>
 [[gnu::always_inline]] inline Vector next_levels(const Steps &steps, const uint32_t *slots,
                                                  Vector top, Vector &x, Vector &state,
-                                                 Vector &symbols, const uint8_t *&from) {
-    const Vector one = all(1);
+                                                 Vector &found, const uint8_t *&from) {
+    const Vector one = all(1), zero = _mm256_setzero_si256();
     const Vector parity = _mm256_and_si256(state, one);
     const Vector upper = _mm256_and_si256(_mm256_srli_epi32(top, 2), one);
-    const Vector positive =
-        _mm256_cmpeq_epi32(_mm256_xor_si256(parity, upper), one); // ones where phi is
-    const Vector quarter =
-        _mm256_and_si256(_mm256_xor_si256(top, positive), all(3)); // 3 - b where phi is
+    const Vector positive = // ones where phi is
+        _mm256_sub_epi32(zero, dithered ? _mm256_xor_si256(parity, upper) : parity);
+    const Vector quarter = // 3 - b where phi is positive
+        _mm256_and_si256(dithered ? _mm256_xor_si256(top, positive) : positive, all(3));
     const Vector table = _mm256_slli_epi32(_mm256_srl_epi32(quarter, steps.shift), kRansBits);
-    const Vector found = slots_among(x, table, slots);
+    found = slots_among(x, table, slots);
     x = left_slots(x, found, from);
-    symbols = _mm256_srli_epi32(found, 24);
-    const Vector low = _mm256_and_si256(symbols, one);
-    const Vector j = _mm256_xor_si256(_mm256_srli_epi32(symbols, 1),
-                                      _mm256_sub_epi32(_mm256_setzero_si256(), low));
+    const Vector j = _mm256_srai_epi32(found, 24);
     const Vector negative = _mm256_xor_si256(positive, all(0xFFFFFFFFu));
     Vector half = _mm256_sub_epi32(_mm256_xor_si256(j, negative), negative);
-    half = _mm256_add_epi32(half, _mm256_srli_epi32(top, 3));
-    half = _mm256_add_epi32(half, _mm256_andnot_si256(parity, upper));
-    half = _mm256_blendv_epi8(half, low, _mm256_cmpgt_epi32(symbols, steps.escape));
-    const Vector is_odd = _mm256_sub_epi32(_mm256_setzero_si256(), parity);
-    const Vector is_free = _mm256_sub_epi32(_mm256_setzero_si256(), _mm256_and_si256(half, one));
+    if constexpr (dithered) {
+        half = _mm256_add_epi32(half, _mm256_srli_epi32(top, 3));
+        half = _mm256_add_epi32(half, _mm256_andnot_si256(parity, upper));
+        const Vector escaped =
+            _mm256_or_si256(_mm256_cmpeq_epi32(j, all(static_cast<uint32_t>(kEscapedOdd))),
+                            _mm256_cmpeq_epi32(j, all(static_cast<uint32_t>(kEscapedEven))));
+        half = _mm256_blendv_epi8(half, _mm256_and_si256(j, one), escaped);
+    }
+    // Without a dither the lowest bit of an escape is that of its half, whatever the sign.
+    const Vector is_odd = _mm256_sub_epi32(zero, parity);
+    const Vector is_free = _mm256_sub_epi32(zero, _mm256_and_si256(half, one));
     state = _mm256_xor_si256(_mm256_srli_epi32(state, 1),
                              _mm256_xor_si256(_mm256_and_si256(is_odd, steps.odd),
                                               _mm256_and_si256(is_free, steps.free)));
     return _mm256_add_epi32(_mm256_add_epi32(half, half), parity);
 }
 
-const uint8_t *decode(ConstBytes data, const PathTables &tables, std::span<uint32_t> states,
-                      int trellis, const uint8_t *tops, std::span<int32_t> levels,
-                      uint8_t *symbols) {
-    if (states.size() != kPaths) {
-        return portable_trellis.decode(data, tables, states, trellis, tops, levels, symbols);
-    }
-    const TrellisCode code(trellis);
+template <bool dithered>
+const uint8_t *decode_paths(ConstBytes data, const PathTables &tables, std::span<uint32_t> states,
+                            const TrellisCode &code, const uint32_t *words,
+                            std::span<int32_t> levels, uint8_t *found) {
     const Steps steps = {all(static_cast<uint32_t>(code.odd)),
-                         all(static_cast<uint32_t>(code.free)), all(tables.escape - 1),
-                         _mm_cvtsi32_si128(tables.shift)};
+                         all(static_cast<uint32_t>(code.free)), _mm_cvtsi32_si128(tables.shift)};
     const uint8_t *from = data.data();
     const uint8_t *const end = from + data.size();
     Vector x[4], state[4];
@@ -247,29 +306,45 @@ const uint8_t *decode(ConstBytes data, const PathTables &tables, std::span<uint3
     // A turn uses up to a word for each lane, and looks no further.
     for (; levels.size() - i >= kPaths && static_cast<size_t>(end - from) >= 2 * kPaths;
          i += kPaths) {
-        Vector found[4];
+        Vector own[4];
 #pragma GCC unroll 4
         for (size_t j = 0; j < 4; ++j) {
-            const Vector level =
-                next_levels(steps, tables.tables->slots, eight_bytes(tops + i + 8 * j), x[j],
-                            state[j], found[j], from);
+            const Vector top = eight_tops<dithered>(words + (dithered ? i + 8 * j : 0));
+            const Vector level = next_levels<dithered>(steps, tables.tables->slots, top, x[j],
+                                                       state[j], own[j], from);
             store(levels.data() + i + 8 * j, level);
+            own[j] = _mm256_srli_epi32(own[j], 24);
         }
-        store(symbols + i, narrowed(found[0], found[1], found[2], found[3]));
+        store(found + i, narrowed(own[0], own[1], own[2], own[3]));
     }
     uint8_t at[kPaths];
     for (size_t j = 0; j < 4; ++j) {
         store(&states[8 * j], x[j]);
     }
     store(at, narrowed(state[0], state[1], state[2], state[3]));
-    return rans_decode_paths(from, end, tables, states, at, code, tops, levels, symbols, i);
+    return rans_decode_paths(from, end, tables, states, at, code, words, levels, found, i);
+}
+
+const uint8_t *decode(ConstBytes data, const PathTables &tables, std::span<uint32_t> states,
+                      int trellis, const uint32_t *words, std::span<int32_t> levels,
+                      uint8_t *found) {
+    if (states.size() != kPaths) {
+        return portable_trellis.decode(data, tables, states, trellis, words, levels, found);
+    }
+    const auto run = words != nullptr ? decode_paths<true> : decode_paths<false>;
+    return run(data, tables, states, TrellisCode(trellis), words, levels, found);
 }
 
 } // namespace
 
 constinit const TrellisKernels avx2_trellis = {
+    .fix = fix,
     .search = search,
+    .settle = settle,
+    .sums = sums,
+    .fold = fold,
     .decode = decode,
+    .values = values,
 };
 
 } // namespace fewbits

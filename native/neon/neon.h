@@ -160,6 +160,7 @@ extern const NaturalKernels<Float16> neon_natural_float16;
 extern const NaturalKernels<Bfloat16> neon_natural_bfloat16;
 extern const CoderKernels neon_coder;
 extern const StageKernels neon_stages;
+extern const TrellisKernels neon_trellis;
 extern const DitherKernels<Float32> neon_dithering_float32;
 extern const SignKernels neon_sign;
 extern const StepKernels<Float32> neon_steps_float32;

@@ -137,6 +137,7 @@ constinit const Table table = {
     .natural_float16 = &neon_natural_float16,
     .natural_bfloat16 = &neon_natural_bfloat16,
     .coder = &neon_coder,
+    .trellis = &neon_trellis,
     .stages = &neon_stages,
     .dithering_float32 = &neon_dithering_float32,
     .sign = &neon_sign,

@@ -1,5 +1,5 @@
 // The shortest paths through a trellis, one lane after the other.
-#include "trellis.h"
+#include "trellis_levels.h"
 
 #include <array>
 #include <limits>
@@ -73,19 +73,34 @@ void search(ConstBytes places, size_t lanes, int states, Bytes labels) {
     }
 }
 
+LevelStats settle(ConstBytes labels, int32_t *levels) {
+    LevelStats stats;
+    settle_levels(labels, levels, stats);
+    return stats;
+}
+
+StepSums sums(In<uint32_t> values, const int32_t *levels) {
+    return level_sums<Float32>(values, levels, 0);
+}
+
 const uint8_t *decode(ConstBytes data, const PathTables &tables, std::span<uint32_t> states,
-                      int trellis, const uint8_t *tops, std::span<int32_t> levels,
-                      uint8_t *symbols) {
+                      int trellis, const uint32_t *words, std::span<int32_t> levels,
+                      uint8_t *found) {
     uint8_t at[kMaxLanes] = {};
     return rans_decode_paths(data.data(), data.data() + data.size(), tables, states, at,
-                             TrellisCode(trellis), tops, levels, symbols, 0);
+                             TrellisCode(trellis), words, levels, found, 0);
 }
 
 } // namespace
 
 constinit const TrellisKernels portable_trellis = {
+    .fix = fix_values<Float32>,
     .search = search,
+    .settle = settle,
+    .sums = sums,
+    .fold = fold_levels,
     .decode = decode,
+    .values = level_values<Float32>,
 };
 
 } // namespace fewbits

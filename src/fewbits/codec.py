@@ -154,7 +154,7 @@ def decompress(
     [[1.0, -2.0], [0.0, 4.0]]
     >>> fewbits.decompress(frame[:-1])
     Traceback (most recent call last):
-    fewbits.errors.DecodeError: the header declares 26 bytes, 25 given
+    fewbits.errors.DecodeError: the frame is cut: the header declares 26 bytes, 25 given
     """
     check_target(to)
     workers = None if threads is None else thread_count(threads)

@@ -14,6 +14,8 @@ from fewbits.core.operator import Operator
 from fewbits.errors import SpecError
 from fewbits.registry import operator
 
+__all__ = ["ByName", "Chain", "Default", "Exact"]
+
 SMALL = 16_384
 EXACT = "exact"
 NEGLIGIBLE_BIAS = 1e-3  # squared relative error below which a biased operator is a mere cast
@@ -41,6 +43,10 @@ class Default:
 
     small: int = SMALL
 
+    def __post_init__(self) -> None:
+        if isinstance(self.small, bool) or not isinstance(self.small, int) or self.small < 0:
+            raise SpecError(f"small must be a number of elements from 0 on, got {self.small!r}")
+
     def __call__(self, name: str, shape: tuple[int, ...]) -> Exact | None:
         """The reason why the tensor goes exact, or None if it may be compressed."""
         if len(shape) <= 1:
@@ -62,8 +68,13 @@ class ByName:
     rules: Mapping[str, str | Operator] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse a bad spec here, not when a tensor first matches its pattern."""
-        for spec in self.rules.values():
+        """Refuse a bad rule here, not when a tensor first matches its pattern."""
+        if not isinstance(self.rules, Mapping):
+            kind = type(self.rules).__name__
+            raise SpecError(f"expected patterns and their operators, {{pattern: spec}}, got {kind}")
+        for pattern, spec in self.rules.items():
+            if not isinstance(pattern, str) or not pattern:
+                raise SpecError(f"a pattern is a name such as 'head.*', got {pattern!r}")
             if spec != EXACT:
                 operator(spec)
 
@@ -76,9 +87,23 @@ class ByName:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The first policy that has an answer decides."""
+    """The first policy that has an answer decides.
+
+    >>> both = Chain((ByName({"head.*": "exact"}), Default(small=1024)))
+    >>> both("layer.weight", (10, 10))
+    Exact(reason='under 1024 elements')
+    """
 
     policies: tuple[Policy, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.policies, tuple | list):
+            kind = type(self.policies).__name__
+            raise SpecError(f"expected a tuple of policies, Chain((first, second)), got {kind}")
+        for policy in self.policies:
+            if not callable(policy):
+                raise SpecError(f"a policy is a function or a value of this module, got {policy!r}")
+        object.__setattr__(self, "policies", tuple(self.policies))
 
     def __call__(self, name: str, shape: tuple[int, ...]) -> Operator | Exact | str | None:
         for policy in self.policies:

@@ -13,13 +13,16 @@ EVERYDAY = ("bfloat16", "natural", "natural:coder=rans")
 Whole trainings were measured with these.
 """
 
+SLOW_LINK = "two-bit"
+"""The preset that both consider too; coding takes longer, so only slow links leave it a chance."""
+
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """The operator of both directions and the memory that it needs."""
+    """The operator of both directions and the memory that it needs, if it needs one."""
 
     operator: str
-    feedback: str
+    feedback: str | None
     summary: str
 
 
@@ -28,7 +31,17 @@ PRESETS = {
         "top-k:fraction=0.01|natural",
         "ef14",
         "the fewest bytes at which every model tried kept the accuracy of plain training",
-    )
+    ),
+    "one-bit": Preset(
+        "trellis:nu=1.65,rounding=subtractive",
+        None,
+        "about one bit a value, unbiased: for averaging over many ranks or clients",
+    ),
+    "two-bit": Preset(
+        "trellis:nu=0.32,rounding=subtractive",
+        None,
+        "about two bits a value, unbiased: for averaging on slow links",
+    ),
 }
 
 
@@ -50,6 +63,24 @@ def refuse_reference(spec: object) -> None:
         rank = rest.partition("=")[2].strip() or "4"
         instead = REFERENCES[name].format(rank)
         raise SpecError(f"{spec!r} is a reference of `fewbits train`, no operator: {instead}")
+
+
+def advised() -> dict[str, str]:
+    """The specs of what `fewbits plan` advises, with the name that a user gives each."""
+    return {spec: spec for spec in EVERYDAY} | {PRESETS[SLOW_LINK].operator: SLOW_LINK}
+
+
+def refuse_name(name: str) -> None:
+    """Raise `SpecError` for the name of a preset, or of `auto`, where an operator is needed."""
+    if name == AUTO:
+        raise SpecError(f"{name!r} measures a training run and is no operator: name one")
+    if name in PRESETS:
+        own = PRESETS[name]
+        needs = f", which in training needs feedback={own.feedback!r}" if own.feedback else ""
+        raise SpecError(
+            f"{name!r} is a preset of attach and `fewbits train`, no operator: write "
+            f"{own.operator!r}{needs}"
+        )
 
 
 def expand(worker: object, **others: object) -> Preset | None:

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import NamedTuple
 
 import fewbits.operators
+from fewbits import presets
 from fewbits.core import parameters
 from fewbits.core.component import Component
 from fewbits.core.composition import Composed
@@ -14,7 +15,10 @@ from fewbits.core.operator import Operator
 from fewbits.core.stage import Stage
 from fewbits.errors import DecodeError, SpecError, VersionError
 from fewbits.reference.formats import FLOAT32
+from fewbits.warned import warn_user
 from fewbits.wire import frame as wire
+
+_JUDGED = 65_536  # values, as in a unit of training
 
 
 class Catalogue(NamedTuple):
@@ -97,7 +101,29 @@ def _parsed(spec: str) -> Operator:
         raise SpecError(
             f"{last.name} is a stage and needs an operator after it, for instance '{spec}|natural'"
         )
-    return _composed(stages, last)
+    whole = _composed(stages, last)
+    _warn_of_scale(whole)
+    return whole
+
+
+def _warn_of_scale(whole: Operator) -> None:
+    """Say so if a stage `scale` has another ω than what follows, and its result contracts nothing.
+
+    Only here, where a spec is read: what others have sent is decoded without a word.
+    """
+    if not isinstance(whole, Composed) or whole.before[0].name != "scale":
+        return
+    inner = _composed([*whole.before[1:]], whole.last)
+    try:
+        error, omega = whole.guarantee(_JUDGED).error, inner.guarantee(_JUDGED).omega
+    except SpecError:  # it is for other vectors
+        return
+    if error >= 1 and omega is not None:
+        warn_user(
+            f"{whole.before[0].spec!r} leaves an error of {error:.3g} times the squared norm, so "
+            f"it contracts nothing: write 'scale:omega={omega:.4g}', the ω of {inner.spec} for "
+            f"{_JUDGED:,} values"
+        )
 
 
 def _joined(parts: list[Component]) -> list[Component]:
@@ -164,6 +190,8 @@ def _from_text(text: str, spec: str) -> Component:
         raise SpecError(f"nothing stands on one side of a '|' in {spec!r}")
     cls, preset = catalogue().aliases.get(name, (_find_name(catalogue(), name), ""))
     if cls is None:
+        presets.refuse_name(name)
+        presets.refuse_reference(text.strip())
         names = list(catalogue().classes())
         from difflib import get_close_matches  # slow to import
 

@@ -4,6 +4,6 @@ import os
 
 os.environ.setdefault("TRITON_INTERPRET", "1")
 
-import quick_interpreter
+from fewbits.verify import quick_interpreter
 
 quick_interpreter.install()

@@ -65,10 +65,19 @@ def vectors(format, lengths):
     return [made(kind, count, format) for kind in KINDS for count in lengths]
 
 
-@pytest.mark.parametrize("format", FORMATS, ids=lambda own: own.name)
-@pytest.mark.parametrize("spec", SPECS)
+FEW = [
+    pytest.param(spec, format, id=f"{spec}-{format.name}")
+    for number, spec in enumerate(SPECS)
+    for format in (FLOAT32, (BFLOAT16, FLOAT16)[number % 2])
+]
+
+
+@pytest.mark.parametrize(("spec", "format"), FEW)
 def test_bits_are_the_hosts(spec, format):
-    """Every kind of vector, each of another length: one value, tails, several blocks."""
+    """Every kind of vector, each of another length: one value, tails, several blocks.
+
+    Each spec with one of the formats of 16 bits; with both is `test_every_width_and_length`.
+    """
     lengths = 1003, 72, 7, 520, 13, 1, 65
     x = [made(kind, count, format) for kind, count in zip(KINDS, lengths, strict=True)]
     assert compare(spec, format, x, gap=1) == 7

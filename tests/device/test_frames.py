@@ -116,6 +116,10 @@ def test_what_is_wrong_is_said():
     x = torch.ones(5)
     with pytest.raises(SpecError, match=r"coder=packed, or call \.cpu\(\) first"):
         fewbits.compress(x, "natural:coder=rans")
+    with pytest.raises(SpecError, match=r"use standard-dithering, or call \.cpu\(\) first"):
+        fewbits.compress(x, "trellis")
+    with pytest.raises(SpecError, match=r"scale before another operator: call \.cpu\(\) first"):
+        fewbits.compress(x, "scale|natural")
     with pytest.raises(EncodeError, match="dtype int32"):
         fewbits.compress(x.int(), "natural")
     with pytest.raises(EncodeError, match="1 of 5 values are NaN"):

@@ -183,6 +183,82 @@ def test_a_barrier_lets_warps_read_what_others_wrote():
     assert np.array_equal(run(EXCHANGE), np.arange(THREADS) ^ 32)
 
 
+# Rows of 16 bytes, given by threads 0 to 7 of each warp: two warps have 128 bytes each. Each thread
+# hands over the halfwords 2 t and 2 t + 1 of its warp's matrix.
+MATRIX = (
+    "and.b32 %r6, %r1, 31; shl.b32 %r7, %r6, 4; and.b32 %r7, %r7, 112; and.b32 %r8, %r1, 32; "
+    "shl.b32 %r8, %r8, 2; add.s32 %r7, %r7, %r8; mad.lo.s32 %r9, %r1, 131072, 65536; "
+    "mad.lo.s32 %r9, %r1, 2, %r9;"
+)
+STORED = "stmatrix.sync.aligned.m8n8.x1{}.shared.b16 [%r7], {{%r9}}; bar.sync 0;"
+LOADED = "ldmatrix.sync.aligned.m8n8.x1{}.shared.b16 {{%r5}}, [%r7];"
+READ = "shl.b32 %r10, %r1, 2; ld.shared.b32 %r5, [%r10];"
+PAIRS = np.arange(2 * THREADS, dtype=np.uint16)
+
+
+@pytest.mark.parametrize(
+    ("body", "is_transposed"),
+    [
+        (STORED.format("") + READ, False),
+        (STORED.format(".trans") + READ, True),
+        (STORED.format("") + LOADED.format(""), False),
+        (STORED.format("") + LOADED.format(".trans"), True),
+        (STORED.format(".trans") + LOADED.format(".trans"), False),
+    ],
+)
+def test_a_warp_moves_a_matrix_of_halfwords(body, is_transposed):
+    """Thread t has two neighbours of row t / 4; transposed, of column t / 4."""
+    matrices = PAIRS.reshape(2, 8, 8)
+    wanted = matrices.transpose(0, 2, 1) if is_transposed else matrices
+    assert np.array_equal(run(MATRIX + body).view(np.uint16), wanted.reshape(-1))
+
+
+def test_the_threads_behind_give_the_rows_of_the_other_matrices():
+    """Rows of the second matrix begin where threads 8 to 15 say, here 128 bytes further."""
+    body = (
+        MATRIX.replace("%r7, 112", "%r7, 240").replace("%r8, %r8, 2;", "%r8, %r8, 3;")
+        + "xor.b32 %r11, %r9, -1; stmatrix.sync.aligned.m8n8.x2.shared.b16 [%r7], {%r9, %r11};"
+        " bar.sync 0; shl.b32 %r10, %r6, 2; add.s32 %r10, %r10, %r8; ld.shared.b32 %r12, [%r10];"
+        " ld.shared.b32 %r13, [%r10+128]; xor.b32 %r5, %r12, %r13;"
+    )
+    assert set(run(body).tolist()) == {0xFFFFFFFF}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        ("%r7, %r7, %r8;", "%r7, %r7, 2;", "misaligned"),
+        ("%r8, %r8, 2;", "%r8, %r8, 9;", "stray"),
+        ("%r8, %r8, 2;", "%r8, %r8, 2; and.b32 %r8, %r8, 0;", "different values"),
+        (" bar.sync 0;", " xor.b32 %r7, %r7, 128;", "no barrier"),
+        ("stmatrix", "setp.lt.u32 %p1, %r1, 7; @%p1 stmatrix", "not all threads"),
+        ("m8n8", "m16n8", "not known"),
+        (".x1", ".x2", "not known"),
+        (".shared.b16 [", ".b16 [", "not known"),
+    ],
+)
+def test_a_matrix_that_a_device_would_not_take_is_refused(before, after, says):
+    body = MATRIX + STORED.format("") + LOADED.format("")
+    assert before in body
+    with pytest.raises(PtxError, match=says):
+        run(body.replace(before, after, 1))
+
+
+def test_mutants_of_a_matrix_are_seen():
+    """Another register or row leaves other halfwords, or is refused."""
+    lines = f"{MATRIX} {STORED.format('')} {READ}".split("; ")
+    text = "".join(f"\t{own.strip('; ')};\n" for own in lines)
+    before, seen = run(text), []
+    made = [own for own in mutants(HEAD + text + END, 200) if "matrix" in own.line]
+    for own in made:
+        try:
+            seen.append(not np.array_equal(run(own.text.split(HEAD)[-1], end=""), before))
+        except PtxError:
+            seen.append(True)
+    assert made
+    assert all(seen)
+
+
 @pytest.mark.parametrize(
     "line",
     ["div.full.f32 %r5, %r4, %r4;", "fma.rn.f32 %r5, %r4, %r4, %r4;", "add.ftz.f32 %r5, %r4, %r4;",

@@ -31,7 +31,7 @@ def off_by_one_bit(low, key_0, key_1):
 def quick(monkeypatch):
     """One operator, few vectors, no processes."""
     monkeypatch.setattr(cases, "VERIFIED_SPECS", ("natural",))
-    monkeypatch.setattr(cases, "CASE_LENGTHS", ((9,), (4097, 9), (31,), (1,)))
+    monkeypatch.setattr(cases, "INTERPRETED_LENGTHS", ((9,), (4097, 9), (31,), (1,)))
     monkeypatch.setattr(damage, "_FLIPS", 3)
     monkeypatch.setattr(checksums, "CHECKSUM_SIZES", (0, 5, 4097))
     monkeypatch.setattr(ranks, "compared", lambda device, count: HELD)
@@ -83,6 +83,7 @@ def test_a_part_that_fails_is_told_and_the_others_run(quick, monkeypatch):
         raise RuntimeError("launch failure")
 
     monkeypatch.setattr(damage, "injected", fails)
+    monkeypatch.setattr(cases, "every_case", lambda **_: [CASE])
     found = document.verified("interpreted", 2)
     assert not found["held"]
     assert found["vectors"]["held"]

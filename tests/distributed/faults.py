@@ -84,6 +84,8 @@ def _train(world: World, net: Any, steps: int, local: int | None = None) -> None
         world.result["steps"] = step
         optimizer.zero_grad()
         x, y = batch(world, step, next(net.parameters()).dtype)
+        if step == local:
+            world.mark()
         with net.no_sync() if step == local else contextlib.nullcontext():
             torch.nn.functional.mse_loss(net(x), y).backward()
         optimizer.step()
@@ -187,11 +189,17 @@ DEEDS: dict[str, Callable[[], None]] = {
 }
 
 
-def poison(world: World, *, culprit: int = 1, timeout: float = 30.0) -> None:
+def poison(
+    world: World,
+    *,
+    culprit: int = 1,
+    timeout: float = 30.0,
+    options: dict[str, Any] | None = None,
+) -> None:
     """The culprit's gradient is NaN at step `STEP`, and the policy is to raise."""
     world.join()
     net = built("net", "float32")
-    attach(net, timeout=timeout, nonfinite="raise")
+    attach(net, timeout=timeout, nonfinite="raise", **(options or {}))
     optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
     for step in range(5):
         world.result["steps"] = step
@@ -205,31 +213,41 @@ def poison(world: World, *, culprit: int = 1, timeout: float = 30.0) -> None:
         optimizer.step()
 
 
-def stray(world: World, *, how: str, culprit: int = 1, timeout: float = 30.0) -> None:
+def stray(
+    world: World,
+    *,
+    how: str,
+    culprit: int = 1,
+    timeout: float = 30.0,
+    more: dict[str, Any] | None = None,
+) -> None:
     """The culprit runs something else than the others, from the start or from step `STEP` on."""
     world.join()
     mine = world.rank == culprit
     dtype = "float64" if mine and how == "dtype" else "float32"
     net = built("net", dtype, bucket_cap_mb=0.05 if how != "no_sync" else 25)
     options = BASE_OPTIONS.get(how, {}) | (OTHER_OPTIONS.get(how, {}) if mine else {})
+    options |= more or {}
     if mine and how == "length":
         _lengthen(Natural)
     if mine and how == "version":
         header._VERSION = 1
     dist.barrier()
-    world.mark()
+    if how not in LATE:
+        world.mark()
     if how == "policy of a hook":  # which learns the names of tensors from the first buckets
         net.register_comm_hook(ddp.Compression("natural", timeout=timeout, **options), ddp.hook)
     else:
         state = attach(net, timeout=timeout, **options)
     if mine and how in ("swap", "skip"):
-        _rearrange(state, how)
+        _rearrange(world, state, how)
     if mine and how == "weights":
         with torch.no_grad():
             net.module.last.bias += 1e-3
     _train(world, net, 6, local=STEP if mine and how == "no_sync" else None)
 
 
+LATE = ("swap", "skip", "no_sync")  # these go astray at step `STEP`, and mark that moment
 OTHER_OPTIONS: dict[str, dict[str, Any]] = {
     "operator": {"uplink": "natural:rounding=nearest", "downlink": "natural"},
     "downlink": {"downlink": "identity"},
@@ -262,12 +280,13 @@ def _lengthen(operator: Any) -> None:
     operator.kernel = Operator.kernel  # whose rows call `encode_row`
 
 
-def _rearrange(state: ddp.Compression, how: str) -> None:
+def _rearrange(world: World, state: ddp.Compression, how: str) -> None:
     """In step `STEP`, hand the first two buckets over in the other order, or drop the first."""
     submit, held = Background.submit, []
 
     def patched(self: Background, job: Job) -> None:
         if state.session.progress.step == STEP and job.index == 0:
+            world.mark()
             held.append(job)
             return
         submit(self, job)

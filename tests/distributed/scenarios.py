@@ -81,6 +81,9 @@ def attach(model: DistributedDataParallel, **options: Any) -> ddp.Compression:
     if "key" in options:
         given = options.pop("aggregators")
         options["aggregators"] = ddp.Aggregators(given, key=options.pop("key"))
+    if nodes := options.pop("nodes", None):  # ranks of a node follow each other
+        rank, size = dist.get_rank(), dist.get_world_size()
+        options["across"] = range(rank % (size // nodes), size, size // nodes)
     return ddp.attach(model, options.pop("uplink"), options.pop("downlink", None), **options)
 
 

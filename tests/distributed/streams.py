@@ -21,7 +21,6 @@ from faults import Late
 from scenarios import attach, batch, built, digest
 from workers import World
 
-import quick_interpreter
 from fewbits import ddp
 from fewbits.backend.boxes import Boxes
 from fewbits.backend.buffers import Buffer
@@ -29,6 +28,7 @@ from fewbits.collectives.comm import Pending
 from fewbits.errors import FewbitsError
 from fewbits.transport.box_comm import TorchBoxes
 from fewbits.transport.buffers import tensor_of
+from fewbits.verify import quick_interpreter
 
 INTERPRETED = "interpreted"
 SMALL = {"kind": "net", "dtype": "float32", "wide": 5, "bucket_cap_mb": 0.001}

@@ -53,7 +53,17 @@ def check(both: Found) -> dict[str, Any]:
     return first["natural"]
 
 
-@pytest.mark.parametrize("row", [*COMPILED, "gradient accumulation", "tied weights", "MoE", "GAN"])
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(COMPILED[0], marks=pytest.mark.soak),
+        COMPILED[1],
+        "gradient accumulation",
+        "tied weights",
+        "MoE",
+        "GAN",
+    ],
+)
 def test_a_loop_trains_as_without(ran: Callable[[str], Found], row: str) -> None:
     check(ran(row))
 

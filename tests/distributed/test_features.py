@@ -8,6 +8,7 @@ from launch import Launcher
 import fewbits
 from fewbits.collectives.header import SIZE
 from fewbits.collectives.payload import UNIT
+from fewbits.presets import PRESETS
 from fewbits.reference.formats import BY_NAME, FLOAT32, FLOAT64
 
 FEATURES: dict[str, dict[str, Any]] = {
@@ -167,6 +168,26 @@ def test_entropy_coding_changes_the_bytes_and_nothing_else(
         sum(own["report"]["payload_bytes"] for own in per_spec) for per_spec in results.values()
     )
     assert coded < 0.7 * packed
+
+
+@pytest.mark.parametrize(("preset", "bits"), [("one-bit", 1.0), ("two-bit", 2.0)])
+@pytest.mark.parametrize("world", [2, 3])
+def test_a_preset_sends_the_bits_of_its_name_and_keeps_replicas_equal(
+    launcher: Launcher, world: int, preset: str, bits: float
+) -> None:
+    """Gradients are more peaked than a Gaussian, so they take fewer bits, never more."""
+    spelt = {"uplink": PRESETS[preset].operator, "policy": "default"}
+    runs = [
+        launcher.results("train", world, steps=4, model={"wide": 1100}, compression=own)
+        for own in ({"uplink": preset, "policy": "default"}, spelt)
+    ]
+    assert len({own["final"] for results in runs for own in results}) == 1
+    reports = [own["report"] for own in runs[0]]
+    large, small = 33 * 1100 + 1100 * 65, 1100 + 65 + 65 * 3 + 3
+    assert {own["compressed_elements"] for own in reports} == {large}
+    ways = 4 * 2 * (world - 1)  # steps, and the ways of every value
+    coded = sum(own["payload_bytes"] for own in reports) - 4 * ways * small
+    assert 0.5 * bits < 8 * coded / (ways * large) < 1.05 * bits
 
 
 SPECS = [

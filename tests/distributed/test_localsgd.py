@@ -16,6 +16,7 @@ RUNS: list[dict[str, Any]] = [
     {"uplink": RANS, "outer": "nesterov", "overlap": True, "collective": "star"},
     {"uplink": "top-k:fraction=0.1|natural", "feedback": "ef14", "collective": "gather"},
     {"uplink": "natural", "outer": "sgd", "normed": True, "seed": 1},
+    {"uplink": "two-bit", "outer": "nesterov"},
 ]
 
 

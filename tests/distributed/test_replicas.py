@@ -86,7 +86,7 @@ def test_replicas_stay_identical(launcher: Launcher, world: int, setting: str) -
     check(launcher, world, setting, steps=2)  # 8 times 15 runs: 240 steps in all
 
 
-@pytest.mark.parametrize("world", [2, 4])
+@pytest.mark.parametrize("world", [2, pytest.param(4, marks=pytest.mark.soak)])
 def test_replicas_stay_identical_with_every_other_operator(launcher: Launcher, world: int) -> None:
     check(launcher, world, "mixed", (*OTHERS, *REST), steps=2)
 

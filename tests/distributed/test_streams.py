@@ -160,7 +160,7 @@ def test_the_host_waits_for_nothing(launcher: Launcher, uplink: str) -> None:
         *soak(
             [[DEVICE, None]],
             [
-                {"uplink": uplink, "nonfinite": policy, "sick": 5, "steps": 7}
+                {"uplink": uplink, "nonfinite": policy, "sick": 5}
                 for uplink in ("natural", "tiny")
                 for policy in ("propagate", "skip")
             ],
@@ -216,6 +216,8 @@ REFUSED = [
     ({"uplink": "auto", "device": HOST}, "name one, or pass staged=True"),
     ({"collective": "star", "device": HOST}, "use 'sharded', or pass staged=True"),
     ({"uplink": "spherical", "feedback": "ef14", "device": DEVICE}, "staged=True"),
+    ({"uplink": "trellis", "device": DEVICE}, "use standard-dithering, or "),
+    ({"uplink": "scale|natural", "feedback": "ef14", "device": DEVICE}, "staged=True"),
     ({"device": "cuda"}, "device='cuda', but the model is on 'cpu'"),
     ({"device": "tpu"}, "device must be cpu, cuda or interpreted, got 'tpu'"),
     ({"device": HOST, "staged": True}, "leave device out"),

@@ -70,6 +70,7 @@ class World:
 
 def live(order: dict[str, Any]) -> None:
     """A rank's life."""
+    import clusters
     import continuations
     import endings
     import faults
@@ -84,7 +85,7 @@ def live(order: dict[str, Any]) -> None:
 
     world = World(order["rank"], order["world"], Path(order["folder"]))
     modules = (scenarios, faults, memories, rounds, sharded, continuations, endings, kinds)
-    modules = *modules, streams, loops, trainers
+    modules = *modules, streams, loops, trainers, clusters
     known = {name: run for module in modules for name, run in module.SCENARIOS.items()}
     faulthandler.dump_traceback_later(order["deadline"] - 2)  # says where a rank hangs
     said: dict[str, Any] = {"result": world.result}

@@ -33,8 +33,18 @@ from fewbits.wire.frame import Header, Parameter, ParameterType, StageRecord
 HERE = Path(__file__).parent
 STORED = HERE / "good"
 SUMS = "SHA256SUMS"
-# Frames of wire version 1 whose sections are written as version 2 has them now.
+# Frames of trellises whose `states` were a whole number and are a choice now.
+RESPELLED = (
+    *(
+        f"trellis/nu-0-05-scale-least-squares-states-16-{dtype}"
+        for dtype in ("float32", "float64", "float16", "bfloat16")
+    ),
+    "trellis/paths-2",
+    "trellis/paths-3",
+)
+# These, and frames of wire version 1 whose sections are written as version 2 has them now.
 EARLIER = (
+    *RESPELLED,
     "hadamard/three-stages",
     "natural-dithering/rans-bfloat16",
     "natural-dithering/rans-float16",
@@ -332,6 +342,11 @@ REVISED = (
                 ("nu=0.9,scale=least-squares,states=16", "float64", 1500, "words 132"),
                 ("nu=0.3,rounding=subtractive,states=4", "bfloat16", 1300, "words 133"),
                 ("nu=0.003,rounding=subtractive", "float64", 2000, "far 134"),
+                ("nu=3,scale=least-squares", "float32", 6000, "words 135"),  # coarse
+                ("nu=3,scale=least-squares", "float16", 300, "same 136"),  # a finer step is taken
+                ("scale=least-squares,bits=1.5", "float32", 5000, "words 137"),
+                ("rounding=subtractive,states=16,bits=1", "bfloat16", 3000, "words 138"),
+                ("nu=0.0001,scale=least-squares", "float64", 1500, "words 139"),  # one table
             )
         )
     ),
@@ -339,7 +354,7 @@ REVISED = (
 
 
 def _all() -> Iterator[Good]:
-    for case in (*CHOSEN, *_rows()):
+    for case in (*CHOSEN, *_rows(), *REVISED):
         if case.path in EARLIER:
             yield replace(case, earlier=True)
             yield replace(case, path=f"{case.path}-2")
@@ -348,14 +363,13 @@ def _all() -> Iterator[Good]:
     for number, share in enumerate((0.001, 0.2, 0.3, 0.5, 0.6, 0.999)):
         spec = f"top-k:fraction={share}|identity"
         yield Good(f"top-k/places-{number}", spec, "bfloat16", (601,), f"words {110 + number}")
-    yield from REVISED
 
 
 GOOD = tuple(_all())
 
 
 def values(recipe: str, format: Format, shape: tuple[int, ...]) -> np.ndarray:
-    """The vector of a recipe: `words`, `corners`, `sparse`, `scattered` or `nonfinite`, and a seed.
+    """The vector of a recipe: a kind, such as `words` or `corners`, and a seed.
 
     Word w becomes (w as a signed number) * 2^-28 * 2^-(w mod 8): exact in float64, then rounded to
     the format.
@@ -376,6 +390,8 @@ def values(recipe: str, format: Format, shape: tuple[int, ...]) -> np.ndarray:
     elif kind == "scattered":
         x = x.copy()
         x[words >> 12 & 31 > 0] = 0
+    elif kind == "same":
+        x = array(np.full(count, 0.75), format)
     elif kind == "far":
         x = np.where(np.arange(count).reshape(shape) % 500 == 7, 64 * x, x / 64)
     elif kind == "nonfinite":

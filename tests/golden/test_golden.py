@@ -36,7 +36,10 @@ def test_compress_gives_the_stored_bytes(case: Good, simd: str) -> None:
     if not case.earlier:
         assert now == frame
         return
-    assert (frame[4], now[4]) == (1, 2)
+    if case.path in regenerate.RESPELLED:
+        assert (frame[4], len(now)) == (now[4], len(frame) - 7)
+    else:
+        assert (frame[4], now[4]) == (1, 2)
     assert len(now) <= len(frame) or "top-k" in case.spec  # its places take more
     assert fewbits.decompress(now).tobytes() == fewbits.decompress(frame).tobytes()
 
@@ -155,7 +158,7 @@ def test_the_script_never_overwrites(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_recipes_reach_what_they_claim() -> None:
     kinds = {case.recipe.split()[0] for case in GOOD}
-    assert kinds == {"words", "corners", "sparse", "scattered", "nonfinite", "far"}
+    assert kinds == {"words", "corners", "sparse", "scattered", "nonfinite", "far", "same"}
     for case in GOOD:
         x = case.vector().astype(np.float64)
         assert np.isfinite(x).all() == (not case.recipe.startswith("nonfinite"))

@@ -115,6 +115,7 @@ def test_its_imports_keep_the_contracts(added: tuple[Copy, set[str]]) -> None:
     assert re.search(r"Contracts: [1-9]\d* kept, 0 broken", printed), printed
 
 
+@pytest.mark.soak
 def test_all_that_reads_the_registry_takes_it(added: tuple[Copy, set[str]]) -> None:
     copy, _ = added
     assert copy.run("-m", "fewbits_lab.rendered", "--check") == ""

@@ -194,12 +194,15 @@ def test_work_for_messages_counts_on_fast_links_only(given: Path) -> None:
 
 
 def test_a_verdict_does_not_contradict_itself_about_the_link(given: Path) -> None:
-    words = ("natural", "--speeds", given, "--exchange", "100ms")
-    said = plan(*words, bandwidth="1Gbit", latency="0s").stdout
-    assert "do not compress" in said
-    assert "work for messages" in said
-    assert "pays below about" not in said
-    assert "pays below about" in plan("natural", "--speeds", given, bandwidth="400Gbit").stdout
+    words = ("natural", "--speeds", given, "--exchange", "100ms", "--json")
+    fast = json.loads(plan(*words, bandwidth="1Gbit", latency="0s").stdout)
+    assert "do not compress" in fast["verdict"]
+    assert "pays below about" in fast["verdict"]
+    (below,) = (row["pays_below_bits_per_second"] for row in fast["operators"])
+    assert 1e6 < below < 1e9
+    for factor, pays in ((0.99, True), (1.01, False)):
+        said = plan(*words, bandwidth=f"{factor * below:.0f}bit", latency="0s").stdout
+        assert json.loads(said)["compress"] == pays
 
 
 def test_without_names_the_verdict_is_one_of_what_auto_tries() -> None:
@@ -220,6 +223,21 @@ def test_without_names_the_verdict_is_one_of_what_auto_tries() -> None:
         assert better_in_theory(rows, advised).startswith(f"in theory {told}" if told else "")
         assert bool(better_in_theory(rows, advised)) is bool(told)
         assert better_in_theory(rows, rows) == ""
+
+
+def test_two_bits_are_advised_by_name_where_the_link_is_slow() -> None:
+    """Coding takes ten times as long as with natural: that pays at 20 Mbit/s, not at 1 Gbit/s."""
+    specs = {"natural:coder=rans": (3.6, 3e8), presets.PRESETS["two-bit"].operator: (2.0, 3e7)}
+    candidates = [
+        planner.Candidate(spec, registry.operator(spec).guarantee(UNIT), Codec(bits, speed, speed))
+        for spec, (bits, speed) in specs.items()
+    ]
+    job = TrainingJob(25_000_000, 8, 0.2, 0.0)
+    for rate, said in ((2e7, "two-bit"), (1e9, "natural:coder=rans")):
+        setting = planner.Setting(job, Link(rate, 0.0, 0.0, 0.0))
+        rows = planner.ranked(candidates, setting)
+        assert everyday(rows) == rows
+        assert verdict(rows, setting).startswith(f"verdict: {said}: ")
 
 
 def test_an_operator_is_named_as_train_names_it(given: Path) -> None:

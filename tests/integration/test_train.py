@@ -142,6 +142,18 @@ def test_every_operator_trains_and_keeps_the_replicas_alike() -> None:
         assert run["bytes_per_step"] < 0.25 * run["fp32_bytes_per_step"]
 
 
+def test_workers_in_nodes_compress_between_nodes_only() -> None:
+    wanted = ("--operator", "none", "--operator", "natural", "--epochs", "1", "--workers", "4")
+    document = train(*wanted, "--nodes", "2", "--model", "mlp")
+    plain, ours = document["runs"]
+    assert document["settings"]["nodes"] == 2
+    assert ours["replicas_agree"]
+    # 9 bits of 32, and the headers; a rank of a node sends half of what the node sends.
+    assert 3.2 < ours["ratio"] < 32 / 9
+    assert ours["inside_bytes"] > ours["bytes_per_step"] * ours["steps"]
+    assert plain["bytes_per_step"] == 4 * document["parameters"] * 2 * 3 / 4 / 2
+
+
 def test_the_same_program_runs_under_torchrun() -> None:
     command = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
     wanted = ("--epochs", "1", "--operator", "none", "--operator", "fp16-hook")
@@ -252,6 +264,11 @@ def test_ctrl_c_ends_all_ranks() -> None:
         ("--link", "1kbit"),
         ("--link", "100Mbit", "--workers", "300", "--batch-size", "300"),
         ("--link", "100Mbit", "--collective", "switch"),
+        ("--nodes", "3", "--workers", "4"),
+        ("--nodes", "0"),
+        ("--nodes", "2", "--collective", "star"),
+        ("--nodes", "2", "--local-steps", "4"),
+        ("--nodes", "2", "--operator", "auto"),
         ("--report", "page.txt"),
         ("--report", "/does/not/exist/page.html"),
         ("--checkpoint", __file__),

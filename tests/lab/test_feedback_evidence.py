@@ -76,7 +76,11 @@ def test_the_reference_of_e4m3_is_that_of_ml_dtypes() -> None:
 
 @pytest.mark.parametrize(
     ("operator", "memory"),
-    [("tiny", None), ("top-k:fraction=0.01|natural", "ef14:momentum=0.9")],
+    [
+        ("tiny", None),
+        ("two-bit", None),
+        pytest.param("top-k:fraction=0.01|natural", "ef14:momentum=0.9", marks=pytest.mark.soak),
+    ],
 )
 def test_ranks_in_one_process_end_with_the_bits_of_ddp(operator: str, memory: str | None) -> None:
     simulated = script("training.simulated")

@@ -99,9 +99,8 @@ def test_the_page_marks_what_is_older_than_the_code(tmp_path: Path) -> None:
     page = text.figures_table()
     names = results("reliability")["stages"]
     assert text.marked(page, tmp_path).count(text.OLDER) == len(names)
-    fresh = [name for name in names if name not in ledger.old(names)]
     marked = text.marked(page).splitlines()
-    for name in fresh:
+    for name in set(names) - set(ledger.old(names)):
         (line,) = [line for line in marked if f"(`soak.py {name}`)" in line]
         assert text.OLDER not in line
 

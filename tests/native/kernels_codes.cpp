@@ -1,13 +1,14 @@
 // Calls of the kernels that work on bytes, codes and keys: what they make of one case.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <numeric>
 
 #include "compared.h"
 #include "draws.h"
 #include "phases.h"
 #include "rans.h"
-#include "trellis.h"
+#include "trellis_levels.h"
 
 namespace compared {
 namespace {
@@ -295,33 +296,120 @@ void search_paths(Case &own) {
     own.put_memory(labels);
 }
 
+// Words of a dither, or null where there is none.
+const uint32_t *some_words(Case &own, std::vector<uint32_t> &room) {
+    room.resize(own.count + 1);
+    for (uint32_t &word : room) {
+        word = static_cast<uint32_t>(own.random.bits());
+    }
+    return own.random.chance(2) ? room.data() : nullptr;
+}
+
+// Levels, few of them large.
+std::vector<int32_t> some_levels(Case &own) {
+    std::vector<int32_t> levels(own.count);
+    for (int32_t &level : levels) {
+        const uint32_t most = own.random.chance(8) ? 65536 : own.random.chance(2) ? 200 : 6;
+        const auto magnitude = static_cast<int32_t>(own.random.below(most));
+        level = own.random.chance(2) ? -magnitude : magnitude;
+    }
+    return levels;
+}
+
+void fix_values_of_paths(Case &own) {
+    const auto values = own.numbers<Float32>(own.count);
+    std::vector<uint32_t> room;
+    const uint32_t *const words = some_words(own, room);
+    std::vector<int32_t> fixed(own.count);
+    uint8_t *const places = own.memory(own.count);
+    // NaN is never handed over.
+    std::vector<uint32_t> finite(values.begin(), values.end());
+    for (uint32_t &bits : finite) {
+        bits = (bits & ~Float32::sign) < Float32::infinity ? bits : 0;
+    }
+    const float step = std::ldexp(1.0f + static_cast<float>(own.random.below(100)) / 128,
+                                  static_cast<int>(own.random.below(60)) - 30);
+    own.kernels.trellis.fix(input<uint32_t>(finite.data(), own.count), step, words, fixed.data(),
+                            places);
+    own.put(fixed.data(), fixed.size() * sizeof(int32_t));
+    own.put_memory(places);
+}
+
+void settle_paths(Case &own) {
+    uint8_t *const labels = own.bytes(own.count);
+    for (size_t i = 0; i < own.count; ++i) {
+        labels[i] %= 4;
+    }
+    std::vector<int32_t> levels = some_levels(own);
+    const LevelStats stats = own.kernels.trellis.settle({labels, own.count}, levels.data());
+    own.put(levels.data(), levels.size() * sizeof(int32_t));
+    own.put(stats.least);
+    own.put(stats.largest);
+    own.put(stats.zeros);
+    own.put(stats.large);
+}
+
+void sum_paths(Case &own) {
+    const auto values = own.numbers<Float32>(own.count);
+    std::vector<uint32_t> finite(values.begin(), values.end());
+    for (uint32_t &bits : finite) {
+        bits = (bits & ~Float32::sign) < Float32::infinity ? bits : 0;
+    }
+    const std::vector<int32_t> levels = some_levels(own);
+    const StepSums sums =
+        own.kernels.trellis.sums(input<uint32_t>(finite.data(), own.count), levels.data());
+    own.put(std::bit_cast<uint64_t>(sums.products));
+    own.put(std::bit_cast<uint64_t>(sums.squares));
+}
+
+void fold_paths(Case &own) {
+    std::vector<uint32_t> room;
+    const uint32_t *const words = some_words(own, room);
+    const int shift = static_cast<int>(own.random.below(3));
+    const std::vector<int32_t> levels = some_levels(own);
+    uint8_t *const symbols = own.memory(own.count);
+    own.kernels.trellis.fold(levels, words, shift, (64u << shift) - 2, symbols);
+    own.put_memory(symbols);
+}
+
 void decode_paths(Case &own) {
     std::vector<RansDecodeTable> tables;
     for (size_t i = 0; i < kPhaseTables; ++i) {
-        tables.push_back(Model(own.random).decode);
+        tables.push_back(Model(own.random).decode); // j of all eight bits, escapes too
     }
-    uint8_t *const tops = own.bytes(own.count);
-    for (size_t i = 0; i < own.count; ++i) {
-        tops[i] %= 16;
-    }
+    std::vector<uint32_t> room;
+    const uint32_t *const dither = some_words(own, room);
     Lanes lanes(own.random);
     for (uint32_t &state : lanes.all()) {
         state = kRansLow + static_cast<uint32_t>(own.random.below(kRansHigh - kRansLow));
     }
     const size_t size = own.random.chance(5) ? own.random.below(own.count + 2) : 2 * own.count;
     const uint8_t *const data = own.bytes(size);
-    const bool two = own.random.chance(2);
-    const PathTables known = {tables.data(), two ? 1 : 0, two ? 126u : 62u};
+    const int shift = static_cast<int>(own.random.below(3));
+    const PathTables known = {tables.data(), shift};
     std::vector<int32_t> levels(own.count);
     uint8_t *const symbols = own.memory(own.count);
     const uint8_t *const end = own.kernels.trellis.decode(
-        {data, size}, known, lanes.all(), kStates[own.random.below(3)], tops, levels, symbols);
+        {data, size}, known, lanes.all(), kStates[own.random.below(3)], dither, levels, symbols);
     own.put(end == nullptr ? SIZE_MAX : static_cast<size_t>(end - data));
     if (end != nullptr) {
         own.put_memory(symbols);
         own.put(levels.data(), levels.size() * sizeof(int32_t));
         own.put(lanes.states);
     }
+}
+
+void values_of_paths(Case &own) {
+    std::vector<uint32_t> room;
+    const uint32_t *const words = some_words(own, room);
+    const std::vector<int32_t> levels = some_levels(own);
+    const float scale = own.random.chance(8)
+                            ? 0.0f
+                            : std::ldexp(1.0f + static_cast<float>(own.random.below(100)) / 128,
+                                         static_cast<int>(own.random.below(250)) - 125);
+    std::vector<uint32_t> values(own.count);
+    own.kernels.trellis.values(levels, words, scale, output<uint32_t>(values.data(), own.count));
+    own.put(values.data(), values.size() * sizeof(uint32_t));
 }
 
 // ---- selection and rotation ----
@@ -587,8 +675,13 @@ std::vector<Check> code_checks() {
         CHECK(phases.fold, fold_phases),
         CHECK(phases.unfold, unfold_phases),
         CHECK(phases.decode, decode_phases),
+        CHECK(trellis.fix, fix_values_of_paths),
         CHECK(trellis.search, search_paths),
+        CHECK(trellis.settle, settle_paths),
+        CHECK(trellis.sums, sum_paths),
+        CHECK(trellis.fold, fold_paths),
         CHECK(trellis.decode, decode_paths),
+        CHECK(trellis.values, values_of_paths),
         CHECK(stages.count_keys, count_keys),
         CHECK(stages.gather_keys, gather_keys),
         CHECK(stages.near_keys, near_keys),

@@ -1,11 +1,15 @@
-"""S2: the wheel beside old and new NumPy and every Python of this machine, without torch."""
+"""S2: the wheel beside old and new NumPy and several Pythons, without torch.
 
-import os
+Pythons are those of the path or of pyenv; the newest, if there is none, is unpacked from Debian.
+"""
+
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import aarch64
+import debian
 from mutants import ROOT
 from soaking.programs import BUILD, last_line, passed, run
 from soaking.stage import CODEC, CORE, Stage, StageError, Work
@@ -20,6 +24,11 @@ SUITES = (
     "tests/unit/test_codec.py",
 )
 TESTS = ("pytest>=8", "hypothesis>=6.100", "ml_dtypes>=0.4")
+NEWEST = "forky"  # Debian's release whose python3 is the last one above
+ASKED = """
+import fewbits, numpy, platform
+print(platform.python_version(), numpy.__version__, fewbits.__file__)
+"""
 SHIMS = Path.home() / ".pyenv" / "versions"
 
 
@@ -59,34 +68,38 @@ def versions(work: Work) -> None:
         work.add(1, "; ".join(said), said[-1])
 
 
-def tried(wheel: Path, python: str, which: str) -> str:
-    """The suites' figures, or why there are none."""
-    program = interpreter(python)
-    if program is None:
-        return "not on this machine"
+def environment(python: str, which: str, wheel: Path, log: str) -> tuple[tuple[str, ...], Path]:
+    """A Python that has the wheel, NumPy and the packages of tests; where they lie beside it."""
     place = BUILD / "versions" / f"{python}-{which}"
-    log = f"versions-{python}-{which}"
     shutil.rmtree(place, ignore_errors=True)
-    run(f"{log}-venv", program, "-m", "venv", place)
-    own = place / "bin" / "python"
-    run(
-        f"{log}-install",
-        own,
-        "-m",
-        "pip",
-        "install",
-        "--only-binary=:all:",
-        wheel,
-        NUMPYS[which],
-        *TESTS,
+    packages = (wheel, NUMPYS[which], *TESTS)
+    program = interpreter(python)
+    if program is not None:
+        run(f"{log}-venv", program, "-m", "venv", place)
+        own = (str(place / "bin" / "python"),)
+        run(f"{log}-install", *own, "-m", "pip", "install", "--only-binary=:all:", *packages)
+        return own, place
+    if absent := debian.missing():
+        raise StageError(f"no Python {python}, and {absent} to unpack Debian's")
+    own = debian.python(
+        debian.unpacked(BUILD / "debian" / f"{NEWEST}-amd64", NEWEST, "amd64"), "amd64"
     )
-    asked = "import numpy, platform; print(platform.python_version(), numpy.__version__)"
-    found = last_line(run(f"{log}-asked", own, "-c", asked)).split()
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    options = ("-q", "-p", "no:cacheprovider", "-x", "--override-ini=pythonpath=tests")
-    text = run(log, own, "-m", "pytest", *options, *SUITES, env=environment)
+    debian.install(own, place, *packages)
+    return own, place
+
+
+def tried(wheel: Path, python: str, which: str) -> str:
+    """The suites' figures."""
+    log = f"versions-{python}-{which}"
+    own, place = environment(python, which, wheel, log)
+    given = aarch64.clean_environment(PYTHONPATH=str(place))
+    found = last_line(run(f"{log}-asked", *own, "-c", ASKED, env=given)).split()
     if found[0].rpartition(".")[0] != python:
         raise StageError(f"asked for Python {python}, got {found[0]}")
+    if not Path(found[2]).is_relative_to(place):
+        raise StageError(f"not the wheel that was installed: {found[2]}")
+    options = ("-q", "-p", "no:cacheprovider", "-x", "--override-ini=pythonpath=tests")
+    text = run(log, *own, "-m", "pytest", *options, *SUITES, env=given)
     return f"NumPy {found[1]}, {passed(text):,} tests"
 
 

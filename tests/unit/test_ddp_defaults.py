@@ -5,12 +5,14 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 
 import torch
 
+import fewbits
 from fewbits import SpecError, attached, ddp, presets
 from fewbits.train import references
 
@@ -42,6 +44,27 @@ def test_biased_operators_warn_and_the_mean_goes_back_without_bias(
 @pytest.mark.parametrize("uplink", UNBIASED)
 def test_unbiased_operators_go_both_ways(uplink: str) -> None:
     assert ddp.Compression(uplink).session.routing.downlink.spec == uplink  # warnings are errors
+
+
+@pytest.mark.parametrize("name", ["one-bit", "two-bit"])
+def test_presets_of_few_bits_are_unbiased_both_ways_and_have_no_memory(name: str) -> None:
+    routing = ddp.Compression(name).session.routing  # warnings are errors
+    assert routing.uplink == routing.downlink
+    assert routing.uplink.spec == presets.PRESETS[name].operator
+    assert routing.uplink.guarantee(65_536).unbiased
+    assert routing.feedback is None
+    with pytest.raises(SpecError, match=f"'{name}' chooses feedback itself"):
+        ddp.Compression(name, feedback="ef14")
+
+
+@pytest.mark.parametrize(("name", "bits"), [("one-bit", 1), ("two-bit", 2)])
+def test_presets_take_the_bits_of_their_names_on_a_gaussian_unit(name: str, bits: int) -> None:
+    x = np.random.default_rng(5).standard_normal(65_536, np.float32)
+    frame = fewbits.compress(x, presets.PRESETS[name].operator, seed=5)
+    assert 8 * len(frame) / x.size == pytest.approx(bits, abs=0.02)
+    error = np.sum((fewbits.decompress(frame) - x) ** 2) / np.sum(x**2)
+    least = 1 / (4**bits - 1)  # of any unbiased operator
+    assert least < error < 1.25 * least
 
 
 def test_casts_are_not_worth_a_warning() -> None:

@@ -1,5 +1,7 @@
 """Which operator for which tensor."""
 
+import re
+
 import pytest
 
 import fewbits
@@ -84,3 +86,27 @@ def test_policies_are_values() -> None:
 def test_a_bad_spec_is_refused_before_a_tensor_matches() -> None:
     with pytest.raises(SpecError, match="naturl"):
         ByName({"no such tensor": "naturl"})
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: Default(small=-1), "small must be a number of elements from 0 on, got -1"),
+        (lambda: Default(small=0.5), "got 0.5"),
+        (lambda: Default(small=True), "got True"),
+        (lambda: Default(small="1024"), "got '1024'"),
+        (lambda: ByName([("head.*", "exact")]), "expected patterns and their operators"),
+        (lambda: ByName({"": "exact"}), "a pattern is a name such as 'head.*', got ''"),
+        (lambda: ByName({3: "exact"}), "got 3"),
+        (lambda: ByName({"head.*": "tiny"}), "'tiny' is a preset"),
+        (lambda: Chain(Default()), "expected a tuple of policies"),
+        (lambda: Chain(("natural",)), "a policy is a function or a value of this module"),
+    ],
+)
+def test_what_makes_no_policy_is_refused_where_it_is_written(make: object, told: str) -> None:
+    with pytest.raises(SpecError, match=re.escape(told)):
+        make()
+
+
+def test_a_chain_of_a_list_is_a_value() -> None:
+    assert Chain([Default(1), ByName()]) == Chain((Default(1), ByName()))

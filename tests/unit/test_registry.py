@@ -26,6 +26,9 @@ def test_specs_name_operators() -> None:
     ("spec", "message"),
     [
         ("naturalx", "unknown operator 'naturalx': did you mean 'natural'?"),
+        ("tiny", "'tiny' is a preset of attach and `fewbits train`, no operator: write 'top-k"),
+        ("auto", "'auto' measures a training run and is no operator"),
+        ("powersgd:rank=4", "'powersgd:rank=4' is a reference of `fewbits train`, no operator"),
         ("zzz", "unknown operator 'zzz': known are bfloat16, float16, hadamard, identity, natural"),
         ("", "unknown operator '': known are bfloat16, float16, hadamard, identity, natural"),
         ("natural:", "nothing follows the colon in 'natural:'"),

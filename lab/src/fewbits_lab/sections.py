@@ -32,7 +32,7 @@ SECTIONS = (
         "What it is, in one figure",
         "Bits a value against error. A lower bound holds for every operator; what an operator "
         "costs is its distance from that line.",
-        {"bits-error": FRAMES, "uncertainty": FRAMES, "comparison": FRAMES},
+        {"bits-error": FRAMES, "uncertainty": FRAMES, "comparison": FRAMES, "trellis-bits": FRAMES},
     ),
     PageSection(
         "speed",
@@ -59,6 +59,7 @@ SECTIONS = (
             "time-to-accuracy": TRAINED,
             "nc-step-time": "measured where it says so, and modelled",
             "transport": _MEASURED,
+            "clusters": _MEASURED,
         },
     ),
     PageSection(
@@ -77,6 +78,7 @@ SECTIONS = (
             "bias": TRAINED,
             "local-sgd": TRAINED,
             "sharded-training": TRAINED,
+            "two-bit-training": TRAINED,
         },
     ),
     PageSection(

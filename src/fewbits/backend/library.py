@@ -115,12 +115,18 @@ class Frame(ctypes.Structure):
     parameter: Any
 
 
-def _load() -> ctypes.CDLL:
+def core_file() -> Path:
+    """Where the native core is, or would be."""
     name = {"win32": "fewbits.dll", "darwin": "libfewbits.dylib"}.get(sys.platform, "libfewbits.so")
-    path = Path(__file__).parents[1] / name
+    return Path(__file__).parents[1] / name
+
+
+def _load() -> ctypes.CDLL:
+    path = core_file()
     if not path.exists():
         raise ImportError(
-            f"the native core {name} was not built: reinstall fewbits, or run `make` in a checkout"
+            f"the native core {path.name} was not built: "
+            "reinstall fewbits, or run `make` in a checkout"
         )
     library = ctypes.CDLL(str(path))
     signatures: dict[str, tuple[Any, list[Any]]] = {

@@ -2,7 +2,7 @@
 
 import ctypes
 import struct
-from ctypes import byref, c_size_t
+from ctypes import byref, c_double, c_size_t, c_void_p
 from typing import NamedTuple
 
 import numpy as np
@@ -120,6 +120,24 @@ def run_whole(
         ),
     )  # fmt: skip
     return Written(Tally(saturated, nonfinite), tuple(written[: len(row.sections)]))
+
+
+def trellis_nu(row: NativeRow, squares: float, shift: int, peak: float) -> float:
+    """The nu that a whole row's rate asks for."""
+    nu = c_double()
+    _checked(
+        _core.fewbits_trellis_nu(
+            RowRoom(row).bytes, c_double(squares), shift, c_double(peak), byref(nu)
+        )
+    )
+    return nu.value
+
+
+def trellis_slice(row: NativeRow, shift: int, sums: AnyArray) -> int:
+    """Encode a slice with the step that is in its section of scales; returns the size."""
+    room = RowRoom(row)
+    _checked(_core.fewbits_trellis_slice(room.bytes, shift, c_void_p(address(sums))))
+    return room.results()[1]
 
 
 _FUNCTIONS = {

@@ -120,7 +120,7 @@ class Table:
             kept = 0
             row["option"], row["levels"], row["block"] = numbers
         if kernel.kind in (Kind.GRID, Kind.TRELLIS):
-            row["factors"] = kernel.numbers.nu, kernel.numbers.shrink
+            row["factors"] = kernel.numbers.factors
             if kernel.numbers.dithered and not kernel.before:
                 self.forks[number] = grid.FORK
         elif kept:

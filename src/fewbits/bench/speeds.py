@@ -4,6 +4,7 @@ import json
 import os
 import tempfile
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -77,8 +78,9 @@ def cache_path() -> Path:
 
 
 def _machine() -> str:
-    cores = available_threads()
-    return f"fewbits {version('fewbits')}, {library.simd()}, {cores} threads, {cpu_model()}"
+    cores, build = available_threads(), zlib.crc32(library.core_file().read_bytes())
+    named = f"fewbits {version('fewbits')} build {build:08x}"
+    return f"{named}, {library.simd()}, {cores} threads, {cpu_model()}"
 
 
 def _best(work: Callable[[], Any]) -> float:

@@ -105,13 +105,16 @@ def parse_npy(data: memoryview) -> npt.NDArray[Any]:
     try:
         shape, fortran, dtype, start = _npy_header(data)
     except Exception as error:  # NumPy evaluates the header as Python: any error may come out
-        raise EncodeError(f"the .npy header is broken: {str(error)[:200]}") from error
+        why = str(error)[:200]
+        how = "the .npy file is cut" if why.startswith("EOF") else "the .npy header is broken"
+        raise EncodeError(f"{how}: {why}") from error
     if dtype.hasobject:
         raise EncodeError("the .npy file holds Python objects, a pickle, which is never read")
     body = data[start:]
     needed = dtype.itemsize * math.prod(shape)
     if needed != len(body):
-        raise EncodeError(f"the .npy file is broken: {needed} bytes needed, {len(body)} given")
+        how = "is cut" if needed > len(body) else "is too long"
+        raise EncodeError(f"the .npy file {how}: {needed} bytes needed, {len(body)} given")
     flat: npt.NDArray[Any] = np.frombuffer(body, dtype) if needed else np.empty(0, dtype)
     try:
         return flat.reshape(shape, order="F" if fortran else "C")

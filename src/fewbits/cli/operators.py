@@ -46,7 +46,8 @@ def run(options: argparse.Namespace) -> None:
         for parameter in operator["parameters"]:
             print(f"{operator['name']}: {_parameter_text(parameter)}")
     for name, preset in PRESETS.items():
-        print(f"preset {name}: {preset.operator} with {preset.feedback}, {preset.summary}")
+        memory = "" if preset.feedback is None else f" with {preset.feedback}"
+        print(f"preset {name}: {preset.operator}{memory}, {preset.summary}")
     print("ω: unbiased, E‖C(x)-x‖² ≤ ω‖x‖²; α: ≤ α‖x‖², 'surely' where without expectation")
     print(f"bits/value: whole frame, measured on {_ELEMENTS:,} Gaussian float32 values")
 
@@ -97,7 +98,7 @@ def _guarantee_text(spec: dict[str, Any]) -> str:
 
 
 def _parameter_text(parameter: dict[str, Any]) -> str:
-    choices = "|".join(parameter["choices"]) or parameter["type"]
+    choices = "|".join(map(str, parameter["choices"])) or parameter["type"]
     default = parameter["default"]
     return (
         f"{parameter['name']}={choices} ({'required' if default is None else f'default {default}'})"

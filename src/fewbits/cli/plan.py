@@ -22,7 +22,7 @@ SPECS = (
     "bfloat16", "float16", "natural", "natural:coder=rans", "natural-dithering",
     "standard-dithering", "sparse-dithering", "sparse-dithering:rounding=stochastic",
     "sparse-dithering:rounding=subtractive", "spherical:scale=unbiased", "sign",
-    "top-k:fraction=0.01|natural", "rand-k:fraction=0.1|natural",
+    "top-k:fraction=0.01|natural", "rand-k:fraction=0.1|natural", "one-bit", "two-bit",
 )  # fmt: skip
 MODELLED = "step times (docs/theory.md); iterations by Theorem 9, worst case over vectors"
 
@@ -33,7 +33,7 @@ def add_options(parser: Parser) -> None:
     )
     add = partial(_add, parser)
     parser.add_argument("specs", nargs="*", metavar="SPEC", help="operators (default: a selection)")
-    text = "the same as SPEC, or tiny; may be repeated"
+    text = f"the same as SPEC, or a preset ({', '.join(presets.PRESETS)}); may be repeated"
     parser.add_argument(
         "--operator", action="append", default=[], metavar="SPEC", dest="named", help=text
     )
@@ -95,7 +95,7 @@ def _operator(spec: str) -> Operator:
 
 def everyday(rows: list[Prediction]) -> list[Prediction]:
     """The operators that `auto` tries too, with which whole trainings were measured."""
-    return [row for row in rows if row.spec in presets.EVERYDAY]
+    return [row for row in rows if row.spec in presets.advised()]
 
 
 def better_in_theory(rows: list[Prediction], advised: list[Prediction]) -> str:
@@ -120,14 +120,13 @@ def verdict(rows: list[Prediction], setting: Setting) -> str:
         below = planner.pays_below_bits_per_second(rows)
         where = (
             f"compression pays below about {quantities.rate_text(below)}"
-            if 0 < below < math.inf
-            else "none of these operators pays on any link"
+            if below > 0
+            else "none of these operators pays on a slower link either"
         )
-        if setting.link.bandwidth_bits_per_second < below:
-            where = "bytes would pay here, and latency, overlap or work for messages take it away"
         return f"verdict: do not compress: a step takes {plain:.3g} s without; {where}"
+    name = presets.advised().get(found.spec, found.spec)
     return (
-        f"verdict: {found.spec}: the same accuracy {found.gain:.2f}x as soon, "
+        f"verdict: {name}: the same accuracy {found.gain:.2f}x as soon, "
         f"a step in {found.step.total_seconds:.3g} s instead of {plain:.3g} s"
     )
 
@@ -186,7 +185,7 @@ def _table(rows: list[Prediction], setting: Setting) -> str:
             f"{row.step.wire_seconds + row.step.latency_seconds:.2g}",
             "no promise" if row.slowdown is None else f"x {row.slowdown:.4g}",
             "-" if row.gain is None else f"{row.gain:.3g}",
-            _where(row.break_even_bits_per_second),
+            _where(row.pays_below_bits_per_second),
         )
         for row in rows
     ]
@@ -200,6 +199,8 @@ def _table(rows: list[Prediction], setting: Setting) -> str:
 def _where(rate: float | None) -> str:
     if rate is None:
         return "-"
+    if rate == math.inf:
+        return "any rate"
     return "never" if rate == 0 else quantities.rate_text(rate)
 
 
@@ -234,6 +235,7 @@ def _report(
                 "seconds_per_progress": row.seconds_per_progress,
                 "gain": row.gain,
                 "break_even_bits_per_second": _finite(row.break_even_bits_per_second),
+                "pays_below_bits_per_second": _finite(row.pays_below_bits_per_second),
             }
             for row in rows
         ],

@@ -67,7 +67,8 @@ def read(data: memoryview) -> TensorFile:
         if start != at:
             raise DecodeError(f"tensor {name!r} starts at byte {start}, expected {at}")
         if stop > len(data) - body:
-            raise DecodeError(f"tensor {name!r} ends at byte {stop} of {len(data) - body}")
+            held = len(data) - body
+            raise DecodeError(f"the file is cut: tensor {name!r} ends at byte {stop} of {held}")
         tensors[name] = Tensor(dtype, shape, data[body + start : body + stop])
         at = stop
     if at != len(data) - body:

@@ -18,13 +18,14 @@ def add_options(parser: Parser) -> None:
         "fewbits train\n"
         "  fewbits train --link 100Mbit --model mlp\n"
         "  fewbits train --operator none --operator natural --report natural.html\n"
+        "  fewbits train --link 100Mbit --workers 4 --nodes 2 --model mlp\n"
         "  fewbits train --local-steps 16 --outer nesterov --operator none --operator natural\n"
         "  torchrun --nnodes 2 --nproc-per-node 1 --rdzv-endpoint HOST:29400 -m fewbits.train"
     )
     add = parser.add_argument
     add("--operator", "--uplink", action="append", metavar="SPEC", help="repeatable; none, "
-        "fp16-hook, powersgd:rank=4, tiny, auto or a spec (default: none, fp16-hook and "
-        "natural; with --link also natural:coder=rans and auto)")  # fmt: skip
+        "fp16-hook, powersgd:rank=4, tiny, two-bit, one-bit, auto or a spec (default: none, "
+        "fp16-hook and natural; with --link also natural:coder=rans and auto)")  # fmt: skip
     add("--downlink", metavar="SPEC", help="operator of the means (default: the "
         "same if it is unbiased or has feedback, else natural, coded if it is)")  # fmt: skip
     add("--feedback", metavar="METHOD", help="memory that corrects operators: ef14, "
@@ -39,6 +40,8 @@ def add_options(parser: Parser) -> None:
         "is DiLoCo's (default: sgd)")  # fmt: skip
     add("--link", metavar="RATE", help="emulated link of every worker, each way, such as 100Mbit, "
         "in network namespaces, without root (default: none, the loopback as it is)")  # fmt: skip
+    add("--nodes", type=int, metavar="N", help="split the workers in N nodes: only what goes "
+        "between nodes is compressed, and a --link is a node's (default: none)")  # fmt: skip
     add("--workers", type=int, default=2, metavar="N", help="local processes (default: 2)")
     add("--data", default="digits", metavar="DIR", help="digits, or a folder with MNIST's idx "
         "files, CIFAR-10 as npz or input.txt (default: digits)")  # fmt: skip

@@ -4,7 +4,8 @@ Level $n$ of a path has the parity of its state $s$, and the next state follows 
 bit 1 of $n$. With a dither $u \in [0, 4)$ the level stands for $n - u = 2 j + \varphi$ with
 $\varphi \in [-1, 1)$ known to the reader, for it knows $u$ and the parity. As in `phases`, the
 sign of $\varphi$ turns $j$, $|\varphi|$ chooses the table, and symbols are $j$ in the order 0, -1,
-1, -2 and so on. Without a dither $\varphi$ is 0 or 1, so that each parity has its table.
+1, -2 and so on. Without a dither $\varphi$ is 0 or 1, so that each parity has its table. Where
+levels are large, tables would hardly differ, and one is cheaper.
 
 The lanes of the coder are the paths. The last two symbols are escapes: they say bit 1 of the level,
 so that the path goes on, and the level is written behind.
@@ -24,7 +25,10 @@ from fewbits.errors import DecodeError
 POLYNOMIALS = {4: (0o5, 0o2), 8: (0o13, 0o4), 16: (0o23, 0o4)}  # of Ungerboeck's codes
 _MOST_LANES = 5  # log2
 VALUES_A_LANE = 128
-_LARGE, _LARGE_SHARE = 8, 16  # where more than a 16th of the levels are 8 or more, two tables do
+_LARGE = 8  # where many levels are this or more, fewer tables do: for more than a 16th of them two,
+_FEW, _MANY = 16, 2  # for more than half of them one
+_SURE, _MANY_ZEROS = 4096, 8  # so many levels, not more than 7/8 of them 0: tables are best
+PATH_TABLES = 1, 2, 4  # how many there may be; four with a dither only
 TOO_LARGE = "a code is not below its bound"
 
 _Whole = npt.NDArray[np.int64]
@@ -52,14 +56,20 @@ class Paths(NamedTuple):
     def part(self, own: slice) -> "Paths":
         return Paths(self.states, None if self.words is None else self.words[own])
 
+    def sure(self, codes: _Codes) -> bool:
+        """Whether tables are taken without a look at what other forms cost."""
+        zeros = codes.size - int(np.count_nonzero(codes))
+        return codes.size >= _SURE and zeros * _MANY_ZEROS <= codes.size * (_MANY_ZEROS - 1)
+
     def plan(self, codes: _Codes, signs: _Marks, bound: int) -> TablePlan | None:
         """None where all codes are equal."""
         if (codes == codes[0]).all():
             return None
-        tables = 2
-        if self.words is not None:
-            large = int(np.count_nonzero(codes >= _LARGE))
-            tables = 2 if large * _LARGE_SHARE > codes.size else 4
+        large, tables = int(np.count_nonzero(codes >= _LARGE)), 2
+        if large * _MANY > codes.size:
+            tables = 1
+        elif self.words is not None and large * _FEW <= codes.size:
+            tables = 4
         levels = np.where(signs != 0, -codes.astype(np.int64), codes)
         which, symbols = self._symbols(levels)
         escape = 256 // tables - 2
@@ -83,7 +93,7 @@ class Paths(NamedTuple):
     def read(self, source: Source, head: int, bound: int, count: int) -> tuple[_Codes, _Marks]:
         """_Codes and signs, from behind the head on."""
         tables = source.number(1)
-        if tables not in ((2,) if self.words is None else (2, 4)):
+        if tables not in (PATH_TABLES[:2] if self.words is None else PATH_TABLES):
             raise DecodeError(BAD_TABLE)
         if head & 7 != lanes_log2(count):
             raise DecodeError(BAD_TABLE)

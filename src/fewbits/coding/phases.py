@@ -123,6 +123,10 @@ class Phases(NamedTuple):
     def part(self, own: slice) -> "Phases":
         return Phases(self.words[own])
 
+    def sure(self, codes: _Codes) -> bool:
+        """Whether tables are taken without a look at what other forms cost."""
+        return False
+
     def plan(self, codes: _Codes, signs: _Marks, bound: int) -> TablePlan | None:
         """None where tables would say little, or all codes are equal."""
         large = int(np.count_nonzero(codes >= _LARGE))

@@ -126,7 +126,7 @@ def _block(codes: _Codes, bound: int, signs: Signs | None, known: KnownTables | 
         cost += 256 * int(np.count_nonzero(codes))
     if signs is not None and known is not None:
         plan = known.plan(codes, signs, bound)
-        if plan is not None and plan.cost < cost:
+        if plan is not None and (known.sure(codes) or plan.cost < cost):
             block = plan.write(RANS, bound)
             return block if len(block) < len(raw + marks) else raw + marks
     block = form(codes, bound)

@@ -42,6 +42,8 @@ class Phase(IntEnum):
     SECOND_HOP = 2
     COMMIT = 3
     GATHER = 4
+    INSIDE_SUM = 5
+    INSIDE_MEAN = 6
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from fewbits.collectives.payload import Payload, Unit
 from fewbits.collectives.progress import RankProgress
 from fewbits.collectives.reduction import Hops, Reduction, ReductionTask, divide, guarded, naming
 from fewbits.collectives.units import Batch, Summation
-from fewbits.reference.formats import Format
+from fewbits.reference.formats import FLOAT32, Format
 from fewbits.reference.tally import Tally
 from fewbits.rng import Rng
 
@@ -39,14 +39,20 @@ class Owned(Reduction):
 
     def __init__(self, task: ReductionTask) -> None:
         super().__init__(task)
-        rank, size, threads, wide = task.comm.rank, task.comm.size, task.threads, self.totals_format
-        owned = by_owner(self.between_ranks(task.units), self.owner, size)
-        self.outgoing, self.incoming = to_owners(owned, rank, task.format)
+        rank, size, threads, wide = (
+            task.comm.rank,
+            len(self.peers),
+            task.threads,
+            self.totals_format,
+        )
+        owned = by_owner(self.between_ranks(task.units), self.owner, task.comm.size)
+        self.outgoing, self.incoming = to_owners(owned, rank, task.format, self.peers)
         self.sender = Batch(self.outgoing, task.format, threads=threads)
         self.incoming_2 = [Payload(own, "downlink", wide) for own in owned]
         self.outgoing_2 = self.incoming_2[rank]
+        self._outgoing_2 = to_all(self.outgoing_2, self.peers, task.comm.size)
         self._add = Summation(
-            self.incoming,
+            [self.incoming[peer] for peer in self.peers],
             task.format,
             divisor=size if self.divides_first or task.feedback else 1,
             onward=None if task.feedback else self.outgoing_2,
@@ -64,6 +70,23 @@ class Owned(Reduction):
 
     def hops(self, values: npt.NDArray[Any], rng: Rng, progress: RankProgress) -> Hops:
         batch = progress.next_batch()
+
+        def following() -> Sequence[int]:
+            return progress.promises.next_step(batch, self.outgoing)
+
+        yield from self.both_hops(batch, values, rng, progress, following, self.incoming)
+        return self.result(values)
+
+    def both_hops(
+        self,
+        batch: int,
+        values: npt.NDArray[Any],
+        rng: Rng,
+        progress: RankProgress,
+        following: Callable[[], Sequence[int]],
+        coming: Sequence[Payload],
+    ) -> Iterator[None]:
+        """The hops of a batch that has begun; `following` and `coming` as in `hop`."""
         common = rng.fork("second hop", progress.step)
         result = self.result(values)
         yield from self.first_hop(
@@ -71,21 +94,20 @@ class Owned(Reduction):
             values,
             rng,
             progress,
-            lambda: [self.outgoing_2.expected] * self.comm.size,
+            lambda: [payload.expected for payload in self._outgoing_2],
             self.incoming_2,
         )
         yield from self.between_hops(common, progress)
         yield from self.hop(
             batch,
             Phase.SECOND_HOP,
-            lambda: naming(lambda: self._relay(result, common)),
-            ([self.outgoing_2] * self.comm.size, self.incoming_2),
-            lambda: progress.promises.next_step(batch, self.outgoing),
-            self.incoming,
+            lambda: naming(lambda: self._relay(result, common), self.peers),
+            (self._outgoing_2, self.incoming_2),
+            following,
+            coming,
             progress,
         )
         guarded(lambda: self._finish(result), progress, "decode")
-        return result
 
     def _relay(self, means: npt.NDArray[Any], rng: Rng) -> Tally:
         """Encode this rank's means, or sums if `divides_first` is false, for all ranks."""
@@ -100,7 +122,7 @@ class Owned(Reduction):
         if self.correction is not None:
             self.correction.known.receive(result)
         elif not self.divides_first:
-            divide(result, self.comm.size)
+            divide(result, len(self.peers))
         return tally
 
 
@@ -135,10 +157,17 @@ def by_owner(
 
 
 def to_owners(
-    owned: Sequence[Sequence[Unit]], rank: int, format: Format
+    owned: Sequence[Sequence[Unit]], rank: int, format: Format, peers: Sequence[int]
 ) -> tuple[list[Payload], list[Payload]]:
-    """Payloads of `rank` to each owner, and of each rank to it; its own is the same one."""
+    """Payloads of `rank` to each owner, and of each of its peers to it; its own is the same one."""
     outgoing = [Payload(own, "uplink", format) for own in owned]
-    incoming = [Payload(owned[rank], "uplink", format) for _ in owned]
+    sends = [owned[rank] if each in peers else [] for each in range(len(owned))]
+    incoming = [Payload(own, "uplink", format) for own in sends]
     incoming[rank] = outgoing[rank]
     return outgoing, incoming
+
+
+def to_all(payload: Payload, peers: Sequence[int], ranks: int) -> list[Payload]:
+    """The same payload to each of `peers`, and an empty one to other ranks."""
+    nothing = Payload([], "downlink", FLOAT32)
+    return [payload if rank in peers else nothing for rank in range(ranks)]

@@ -1,7 +1,7 @@
 """A rank's progress: its step, what it must tell the others, and what it has spent."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Literal
@@ -19,10 +19,14 @@ def _unseen(_: str) -> AbstractContextManager[object]:
 
 @dataclass(slots=True)
 class Spending:
-    """Seconds, bytes and counts of this rank's reductions over all steps."""
+    """Seconds, bytes and counts of this rank's reductions over all steps.
+
+    Payload and header bytes are those to other nodes if ranks are in nodes, else to other ranks.
+    """
 
     payload_bytes: int = 0
     header_bytes: int = 0
+    inside_bytes: int = 0  # payloads and headers to ranks of this rank's own node
     codec_seconds: float = 0.0
     codec_cpu_seconds: float = 0.0  # of the calling thread: not stretched by a busy machine
     wire_seconds: float = 0.0
@@ -86,9 +90,22 @@ class RankProgress:
     parameter_digest: int = 0  # of parameters that should be the same on all ranks
     without_inputs: bool = False  # this rank has no gradient and only accompanies the others
     unused: frozenset[str] = frozenset()  # parameters that have none on this rank
+    near: frozenset[int] = frozenset()  # the other ranks of this rank's node, if there are nodes
     spent: Spending = field(default_factory=Spending)
     promises: Promises = field(default_factory=Promises)
     link: MeasuredLink = field(default_factory=MeasuredLink)
+
+    def count(self, sent: Mapping[int, int]) -> int:
+        """Count payload bytes to each rank; how many of them leave the node."""
+        far = sum(size for rank, size in sent.items() if rank not in self.near)
+        self.spent.payload_bytes += far
+        self.spent.inside_bytes += sum(sent.values()) - far
+        return far
+
+    def count_headers(self, ranks: int, size: int) -> None:
+        """Count headers of so many bytes to so many ranks."""
+        self.spent.header_bytes += (ranks - len(self.near)) * size
+        self.spent.inside_bytes += len(self.near) * size
 
     def next_batch(self) -> int:
         self.sequence += 1

@@ -22,6 +22,7 @@ from fewbits.collectives import header
 from fewbits.collectives.comm import Comm
 from fewbits.collectives.correction import Correction, FeedbackState
 from fewbits.collectives.header import Phase, RankHeader, Status
+from fewbits.collectives.nodes import RankNodes
 from fewbits.collectives.payload import Payload, Unit, extent
 from fewbits.collectives.progress import RankProgress
 from fewbits.collectives.promises import Early, Payloads
@@ -40,7 +41,8 @@ _NO_BATCH = -1
 class ReductionTask:
     """The units of a batch, the format of their values, and the means to reduce them.
 
-    With `feedback`, values must have the format of their totals.
+    With `feedback`, values must have the format of their totals. `peers` are the ranks that average
+    together, by default all of them; `nodes` says where ranks are, if links differ.
     """
 
     units: Sequence[Unit]
@@ -48,6 +50,8 @@ class ReductionTask:
     comm: Comm
     threads: int = 1
     feedback: FeedbackState | None = None
+    peers: Sequence[int] | None = None
+    nodes: RankNodes | None = None
 
 
 class Reduction(ABC):
@@ -67,6 +71,7 @@ class Reduction(ABC):
         units, format = task.units, task.format
         assert task.feedback is None or format == total_format(format)
         self.comm, self.format, self.totals_format = task.comm, format, total_format(format)
+        self.peers = range(task.comm.size) if task.peers is None else task.peers
         self.signature = plan_digest(units, format, self.name)
         self.label = plan_label(units, format)
         in_place = format == self.totals_format
@@ -114,7 +119,7 @@ class Reduction(ABC):
         coming: Sequence[Payload],
     ) -> Iterator[None]:
         """The hop in which every rank sends its own values."""
-        private = rng.fork("private", progress.step, self.comm.rank)
+        private = rng.fork("private", progress.step, self.peers.index(self.comm.rank))
         return self.hop(
             batch,
             Phase.FIRST_HOP,
@@ -164,9 +169,9 @@ class Reduction(ABC):
             if any(way[rank] is not None for way in rest for rank in peers):
                 began = time.perf_counter()
                 self.comm.start(rest, lane=_REST).wait()
-                sent = sum(_size(rest[0][rank]) for rank in peers)
-                progress.link.see(sent, time.perf_counter() - began)
-        progress.spent.payload_bytes += sum(_size(rest[0][rank]) for rank in peers)
+                sent = progress.count({rank: _size(rest[0][rank]) for rank in peers})
+                if sent or not progress.near:  # what stays in a node says nothing of the link
+                    progress.link.see(sent, time.perf_counter() - began)
         guarded(lambda: _verified(answers, incoming, peers), progress, "checksum")
 
     def _header(
@@ -221,8 +226,8 @@ class Question:
                 raise
             _refuse_promises(answers, limits or [0] * comm.size, comm.rank)
             progress.promises.made(self._batch, headers, answers, comm.rank)
-            progress.spent.payload_bytes += sum(early.sent)
-            progress.spent.header_bytes += header.SIZE * (comm.size - 1)
+            progress.count(dict(enumerate(early.sent)))
+            progress.count_headers(comm.size - 1, header.SIZE)
             progress.saw_nonfinite |= any(answer.nonfinite for answer in answers)
             return answers, early
 
@@ -292,12 +297,13 @@ def _size(buffer: Buffer | None) -> int:
     return 0 if buffer is None else buffer.size
 
 
-def naming(work: Callable[[], Tally]) -> Tally:
-    """Do `work` on payloads, one of each rank; a `DecodeError` names the rank."""
+def naming(work: Callable[[], Tally], ranks: Sequence[int] | None = None) -> Tally:
+    """Do `work` on payloads, one of each rank of `ranks`; a `DecodeError` names the rank."""
     try:
         return work()
     except DecodeError as error:
-        raise DecodeError(f"bytes from rank {error.row}: {error}") from error
+        rank = error.row if ranks is None or error.row is None else ranks[error.row]
+        raise DecodeError(f"bytes from rank {rank}: {error}") from error
 
 
 def divide(values: npt.NDArray[Any], by: int) -> None:

@@ -29,7 +29,7 @@ class Scatter(OneHop):
         super().__init__(task)
         size, format, threads = task.comm.size, task.format, task.threads
         owned = by_owner(task.units, lambda _, unit: _shard(unit), size)
-        self.outgoing, self.incoming = to_owners(owned, task.comm.rank, format)
+        self.outgoing, self.incoming = to_owners(owned, task.comm.rank, format, self.peers)
         self.sender = Batch(self.outgoing, format, threads=threads)
         if task.feedback is not None:
             mine = owned[task.comm.rank]

@@ -1,6 +1,7 @@
 """An operator's fields as text and on the wire.
 
-A field's annotation says its type: `Literal["a", "b"]` is a choice, `int` and `float` are numbers.
+A field's annotation says its type: `Literal["a", "b"]` is a choice, also among whole numbers, `int`
+and `float` are numbers.
 On the wire a field is known by its position, a choice by its place in the `Literal`; a field at its
 default is left out in both forms. So a new field with a default, last, changes no old frame and no
 old spec. A float that `infinite()` declares may be `inf` in text; numbers on the wire are finite,
@@ -28,9 +29,10 @@ class Field:
     number: int
     name: str
     type: ParameterType
-    choices: tuple[str, ...]
+    choices: tuple[Any, ...]  # words or whole numbers
     default: Any
     infinite: bool = False
+    once_whole: bool = False  # a choice that older frames have as a whole number
 
     def to_wire(self, value: Any) -> Value:
         if self.infinite and value == math.inf:
@@ -48,9 +50,7 @@ class Field:
 
     def from_text(self, text: str) -> Any:
         if self.choices:
-            if text not in self.choices:
-                raise SpecError(f"{self.name} must be {' or '.join(self.choices)}, got {text!r}")
-            return text
+            return self._choice({str(choice): choice for choice in self.choices}.get(text), text)
         try:
             value = int(text) if self.type is ParameterType.INTEGER else float(text)
         except ValueError:
@@ -58,12 +58,17 @@ class Field:
             raise SpecError(f"{self.name} must be {kind}, got {text!r}") from None
         return self.checked(value)
 
+    def _choice(self, value: Any, given: Any) -> Any:
+        if value not in self.choices:
+            *others, last = map(str, self.choices)
+            allowed = f"{', '.join(others)} or {last}" if others else last
+            raise SpecError(f"{self.name} must be {allowed}, got {given!r}")
+        return self.choices[self.choices.index(value)]
+
     def checked(self, value: Any) -> Any:
         """The value if it is a choice, or a number that the wire can hold, as a plain one."""
         if self.choices:
-            if value not in self.choices:
-                raise SpecError(f"{self.name} must be {' or '.join(self.choices)}, got {value!r}")
-            return value
+            return self._choice(value, value)
         if self.type is ParameterType.INTEGER:
             return whole_number(self.name, value)
         if isinstance(value, bool) or not isinstance(value, Real):
@@ -75,6 +80,11 @@ class Field:
         if not (math.isfinite(number) or (self.infinite and number == math.inf)):
             raise SpecError(f"{self.name} must be finite, got '{value}'")
         return number
+
+
+def once_whole(default: Any) -> Any:
+    """A choice among whole numbers, which older frames have as a whole number."""
+    return dataclasses.field(default=default, metadata={"once_whole": True})
 
 
 def infinite(default: float) -> Any:
@@ -93,6 +103,7 @@ def fields(cls: type[Any]) -> tuple[Field, ...]:
             choices=get_args(hints[field.name]) if get_origin(hints[field.name]) is Literal else (),
             default=field.default,
             infinite=field.metadata.get("infinite", False),
+            once_whole=field.metadata.get("once_whole", False),
         )
         for number, field in enumerate(dataclasses.fields(cls))
     )
@@ -177,11 +188,12 @@ def from_wire(cls: type, parameters: tuple[Parameter, ...]) -> dict[str, Any]:
         field = known.get(parameter.number)
         if field is None:
             raise VersionError(f"parameter {parameter.number} is unknown: upgrade fewbits")
-        if parameter.type is not field.type:
+        older = field.once_whole and parameter.type is ParameterType.INTEGER
+        if not older and parameter.type is not field.type:
             raise DecodeError(
                 f"parameter {field.name} has type {parameter.type.name}, not {field.type.name}"
             )
-        value = field.from_wire(parameter.value)
+        value = field.checked(parameter.value) if older else field.from_wire(parameter.value)
         if value == field.default:
             raise DecodeError(
                 f"parameter {field.name} spells out its default: not the canonical header"

@@ -1,6 +1,7 @@
 """Compression of a DDP model's gradients in one line, and the hook that DDP calls."""
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Unpack
 
 import torch
@@ -30,6 +31,7 @@ from fewbits.session import (
     routes,
     takes,
 )
+from fewbits.transport import groups
 from fewbits.transport.torch_comm import TorchComm
 
 _AGAIN = "wrap its module in a new DistributedDataParallel to attach another"
@@ -64,7 +66,12 @@ class Compression(AttachedToSteps):
             comm or TorchComm(process_group, chosen.timeout),
             routing,
             chosen,
-            AdapterParts(device=device, formats=formats, ranges=ranges),
+            AdapterParts(
+                device=device,
+                formats=formats,
+                ranges=ranges,
+                members=partial(groups.members, group=process_group),
+            ),
         )
 
     def submit(self, bucket: GradBucket) -> "torch.futures.Future[torch.Tensor]":
@@ -107,13 +114,18 @@ def attach(
     `uplink` compresses each rank's gradient, `downlink` the mean that is sent back: by default the
     same operator if it is unbiased, a cast, or there is feedback, else `natural`, entropy coded if
     that operator is; `"identity"` for one direction only. `uplink="tiny"` is a preset, an operator
-    and its feedback in one word; `"auto"` measures in the first steps whether plain all-reduce,
-    bfloat16, `natural` or `natural:coder=rans` is fastest on this link, with `allow_bias` also
-    `tiny`, and keeps the fastest.
+    and its feedback in one word; `"two-bit"` and `"one-bit"` are presets without bias. `"auto"`
+    measures in the first steps whether plain all-reduce, bfloat16, `natural`, `natural:coder=rans`
+    or `two-bit` is fastest on this link, with `allow_bias` also `tiny`, and keeps the fastest.
+    With `across`, ranks of a node sum among each other, and only what goes to other nodes is
+    compressed.
     """
     model = uncompiled(model)
     if not isinstance(model, DistributedDataParallel):
-        raise SpecError(f"attach takes a DistributedDataParallel model, got {type(model).__name__}")
+        raise SpecError(
+            f"attach takes a DistributedDataParallel model, got {type(model).__name__}: "
+            "wrap it first"
+        )
     for registered, _ in getattr(model, "_comm_hooks", ()):  # torch takes one for good
         raise SpecError(_TWICE if registered is hook else _HOOKED)
     refuse_sparse(model.module, model.parameters_to_ignore)

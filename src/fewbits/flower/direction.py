@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fewbits import policy as policies
+from fewbits import presets
 from fewbits.core.operator import Operator
 from fewbits.errors import SpecError
 from fewbits.feedback import EF21, Feedback
@@ -51,8 +52,17 @@ class Direction:
         feedback: str | Feedback | None = None,
         policy: Policy | Mapping[str, str | Operator] | None = None,
     ) -> "Direction":
-        """The direction that the user named; `SpecError` for a method with momentum."""
-        chosen = operator(spec)
+        """The direction that the user named; `SpecError` for a method with momentum.
+
+        The direction from the server has no memory, so a preset with feedback is refused.
+        """
+        preset = presets.expand(spec, feedback=feedback)
+        if preset is not None and preset.feedback is not None:
+            raise SpecError(
+                f"{spec!r} has feedback, which federated clients keep: name "
+                f"{preset.operator!r} and feedback={preset.feedback!r}"
+            )
+        chosen = operator(spec if preset is None else preset.operator)
         memory = None if feedback is None else method(feedback)
         if memory is not None and memory.has_momentum:
             raise SpecError(

@@ -33,6 +33,7 @@ from fewbits.session import (
     Session,
     route,
     takes,
+    times,
 )
 from fewbits.transport.losses import reason
 from fewbits.transport.tensors import TensorValues
@@ -62,7 +63,7 @@ class ShardReport(Report):
         if self.ranks == 1:
             return Report.__str__(self)
         parameters = f"{self.gathered_bytes / 1e6:,.2f} MB of parameters by FSDP, not compressed"
-        gathered = f"gathered    {parameters}: {self.whole_ratio:.2f}× less in all"
+        gathered = f"gathered    {parameters}: in all {times(self.whole_ratio)} without"
         text = Report.__str__(self).replace("plain all-reduce", "plain reduce-scatter")
         first, sent, *rest = text.splitlines()
         return "\n".join([first, sent, gathered, *rest])
@@ -174,7 +175,8 @@ def attach(
 
     `uplink` compresses each rank's gradient on its way to the ranks that keep the shards; these
     decode and average in float32, in rank order. `uplink="tiny"` is a preset, an operator and its
-    feedback in one word. A memory is as large as the rank's whole gradient.
+    feedback in one word; `"two-bit"` and `"one-bit"` are presets without bias. A memory is as
+    large as the rank's whole gradient.
     """
     compression = ShardedCompression(model, uplink, **options)
     compression.start()

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fewbits.session import Report
+from fewbits.session import Report, times
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,7 @@ class LocalReport(Report):
         how = ", overlapped" if self.overlap else ""
         rounds = (
             f"local       {self.taken} steps in {self.steps} rounds of up to {self.local_steps}, "
-            f"outer step {self.outer}{how}: {self.every_step_ratio:,.1f}× less than all-reduce in "
-            "every step"
+            f"outer step {self.outer}{how}: {times(self.every_step_ratio)} all-reduce in every step"
         )
         first, sent, *rest = Report.__str__(self).splitlines()
         return "\n".join([first, sent, rounds, *rest])

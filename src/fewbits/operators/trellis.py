@@ -16,7 +16,11 @@ may gain, in decibels. More states gain more and take longer.
 **`rounding=nearest`** (default): deterministic, biased and contractive:
 $$ \|C(x) - x\|^2 \le \nu \|x\|^2 \quad\text{surely,} \qquad \nu < 1. $$
 About $0.26\,\nu$ on Gaussian vectors. `scale=least-squares` sends
-$\langle x, n \rangle / \langle n, n \rangle$ in place of $\Delta$: same bits, never a larger error.
+$\langle x, n \rangle / \langle n, n \rangle$ in place of $\Delta$: same bits, no larger error.
+The error is then what the levels do not keep, so that $\nu$ may be 1 and more, for rates down to a
+quarter of a bit: where levels keep less than a sixteenth of $\|x\|^2$, they are found again with
+$\nu = 15/16$. So
+$$ \|C(x) - x\|^2 \le \min(\nu, \tfrac{15}{16}) \|x\|^2 \quad\text{surely.} $$
 
 **`rounding=subtractive`**: the path nearest to $s_i x_i / \Delta + u_i$ is taken and the result is
 $s_i \Delta (n_i - u_i)$, with $u_i$ uniform on $[0, 4)$ and random signs $s_i$, drawn again by the
@@ -24,8 +28,17 @@ decoder from a key in the frame. It is unbiased, and the law of the error does n
 $$ E\,C(x) = x, \qquad E\|C(x) - x\|^2 \le \tfrac{\nu}{3} \|x\|^2 ; $$
 about $0.25\,\nu$ in fact. *Theory* has the proofs.
 
+**`bits=`** in place of `nu=` is a rate, in bits for each value. 8192 values of the vector are tried
+and the finest step is taken that is within the rate. A header comes on top, short vectors pay for
+their tables too, and vectors with heavy tails or neighbours that are alike may take a tenth of a
+bit more or less. $\nu$ then depends on the vector, but it is never above $8 / 4^b$, or
+$6 / (4^b - 1)$ with `subtractive`: there a long Gaussian vector is within $b$ bits. So
+$\omega \le 2 / (4^b - 1)$, twice the limit of all unbiased operators, and $\alpha \le 8 / 4^b$, or
+$15/16$ where that is less. Of more than about $6 \cdot 4^{16 - b}$ values levels would need more
+than 16 bits, and both may be larger.
+
 **When to use it.** If workers' results are averaged: it has less error than `sparse-dithering` at
-equal bits, for every rate. Nearest gains above two bits a value. Below that, and on vectors with
+equal bits, up to about five bits a value. Nearest gains above two. Below that, and on vectors with
 many zeros, `sparse-dithering` is as good. Zeros do not stay zeros with `subtractive`.
 
 **Ends of the range.** As in `sparse-dithering`. A vector that holds a NaN or an infinity decodes to
@@ -41,17 +54,20 @@ from functools import lru_cache
 from typing import ClassVar, Literal
 
 from fewbits.backend.kernel import Kernel, Kind
-from fewbits.coding.paths import POLYNOMIALS
 from fewbits.core.guarantee import Guarantee
 from fewbits.core.operator import Operator
+from fewbits.core.parameters import once_whole
 from fewbits.errors import SpecError
 from fewbits.reference.formats import FLOAT32, Format
 from fewbits.reference.grid_scales import LEAST_SQUARES, NORM, scale_format
-from fewbits.reference.trellis import Trellis
+from fewbits.reference.trellis import LARGEST_LEVEL, SURE_NU, Trellis
+from fewbits.reference.trellis_rate import number_at, place_of
 from fewbits.wire.sections import Coded, Floats, Section, key_section
 
-_LARGEST_BOUND = 1 << 16
 _MARGIN = 31 / 32  # of the step: values are taken to sixteenths of it
+_LEAST_BITS = {"norm": 1.5, "least-squares": 0.25}
+_LEAST_DITHERED_BITS, _MOST_BITS = 0.5, 7
+_LEAST_PLACE = -64 * 32  # of a nu that 16 bits allow for one value alone
 _SLOP = 2.0**-20  # far above what divisions in float32 move a value, in steps
 
 
@@ -65,26 +81,43 @@ class TrellisPaths(Operator):
     nu: float = 0.1
     rounding: Literal["nearest", "subtractive"] = "nearest"
     scale: Literal["norm", "least-squares"] = "norm"
-    states: int = 8
+    states: Literal[4, 8, 16] = once_whole(8)
+    bits: float = 0.0
 
     def __post_init__(self) -> None:
         Operator.__post_init__(self)
-        if not self.nu > 0:
-            raise SpecError(f"nu must be above 0, got {self.nu}")
-        if not self.nu / 3 > 0:
-            raise SpecError(f"nu={self.nu} is too small, its third is 0: choose a larger one")
-        if self.rounding == "nearest" and not self.nu < 1:
-            raise SpecError(
-                f"nu must be below 1 for rounding=nearest, got {self.nu}: "
-                "use sparse-dithering for fewer bits"
-            )
-        if self.states not in POLYNOMIALS:
-            raise SpecError(f"states must be 4, 8 or 16, got {self.states}")
-        if self.scale != "norm" and self.rounding != "nearest":
+        fitted = self.scale == "least-squares"
+        if fitted and self._dithered:
             raise SpecError(
                 f"scale={self.scale} would make rounding={self.rounding} biased: "
                 "it goes with rounding=nearest only"
             )
+        if self.bits:
+            self._check_bits()
+        if not self.nu > 0:
+            raise SpecError(f"nu must be above 0, got {self.nu}")
+        if not self.nu / 3 > 0:
+            raise SpecError(f"nu={self.nu} is too small, its third is 0: choose a larger one")
+        if not (self.nu < 1 or self._dithered or fitted):
+            raise SpecError(
+                f"nu must be below 1 for rounding=nearest, got {self.nu}: "
+                "add scale=least-squares for fewer bits"
+            )
+
+    def _check_bits(self) -> None:
+        least = _LEAST_DITHERED_BITS if self._dithered else _LEAST_BITS[self.scale]
+        if not least <= self.bits <= _MOST_BITS:
+            hint = ""
+            if not self._dithered and _LEAST_BITS["least-squares"] <= self.bits < least:
+                hint = ": add scale=least-squares"
+            elif self.bits > _MOST_BITS:
+                hint = ": take sparse-dithering for finer steps"
+            raise SpecError(
+                f"bits must be from {least} to {_MOST_BITS} for "
+                f"rounding={self.rounding},scale={self.scale}, got {self.bits}{hint}"
+            )
+        if self.nu != type(self)().nu:
+            raise SpecError(f"give nu={self.nu} or bits={self.bits}, not both: bits finds nu")
 
     def layout(self, d: int, format: Format) -> tuple[Section, ...]:
         scales = Floats("scales", min(d, 1), scale_format(format))
@@ -101,30 +134,60 @@ class TrellisPaths(Operator):
     def paths(self, d: int, format: Format) -> Trellis:
         """The numbers of the kernel."""
         return Trellis(
-            self.nu,
+            self._largest_nu(d, format),
             self._shrink(format),
-            self._high(format),
+            self._high(d, format),
             self._bound(d, format),
             self.states,
             self._dithered,
             LEAST_SQUARES if self.scale == "least-squares" else NORM,
+            self.bits,
+            *((_LEAST_PLACE, self._most_place(d, format)) if self.bits else (0, 0)),
         )
 
-    def _high(self, format: Format) -> float:
+    @property
+    def _nu(self) -> float:
+        """The nu of the step, or one that is coarse enough for `bits` of a long Gaussian vector."""
+        if not self.bits:
+            return self.nu
+        most = 6 / (4**self.bits - 1) if self._dithered else 8 * 4**-self.bits
+        if self.scale == "norm" and not self._dithered:
+            most = min(most, SURE_NU)
+        return number_at(place_of(most))
+
+    def _most_place(self, d: int, format: Format) -> int:
+        """Where the largest nu is that `bits` may lead to: one whose levels are in 16 bits."""
+        least = max(d, 1) * (1.000001 / self._shrink(format) / (LARGEST_LEVEL - 16)) ** 2
+        most = max(place_of(self._nu), place_of(least) + 1)
+        if self.scale == "norm" and not self._dithered and not number_at(most) < 1:
+            raise SpecError(f"{d} values are too many for levels of 16 bits: cut the vector")
+        return most
+
+    def _largest_nu(self, d: int, format: Format) -> float:
+        return number_at(self._most_place(d, format)) if self.bits else self.nu
+
+    def _high(self, d: int, format: Format) -> float:
         """Up to where random results stay below the largest number: they are two steps off."""
-        return format.largest_value / (1 + 2 * math.sqrt(self.nu)) if self._dithered else math.inf
+        if not self._dithered:
+            return math.inf
+        return format.largest_value / (1 + 2 * math.sqrt(self._largest_nu(d, format)))
 
     def guarantee(self, d: int, format: Format = FLOAT32) -> Guarantee:
         bits, scale = self.max_frame_bits(d, format), scale_format(format)
-        least = scale.smallest_normal * max(1.0, math.sqrt(max(d, 1) / self.nu))
+        nu = self._largest_nu(d, format)
+        least = scale.smallest_normal * max(1.0, math.sqrt(max(d, 1) / nu))
+        if self.bits:
+            least = scale.smallest_normal * LARGEST_LEVEL
         low = max(format.smallest_normal, 2 * least)
         if self._dithered:
-            return Guarantee(omega=self.nu / 3, bits=bits, low=low, high=self._high(format))
-        return Guarantee(alpha=self.nu, sure=True, bits=bits, low=low)
+            return Guarantee(omega=nu / 3, bits=bits, low=low, high=self._high(d, format))
+        alpha = nu if self.scale == "norm" else min(nu, SURE_NU)
+        return Guarantee(alpha=alpha, sure=True, bits=bits, low=low)
 
     def _shrink(self, format: Format) -> float:
         """The factor of the step that makes room for its sixteenths and for rounding results."""
-        root = math.sqrt(self.nu / 3 if self._dithered else self.nu)
+        nu = self._nu if self.scale == "norm" else min(self._nu, SURE_NU)
+        root = math.sqrt(nu / 3 if self._dithered else nu)
         unit = 2.0 ** -(format.mantissa + 1)
         return _MARGIN * (1 - unit * (1 + root) / root - _SLOP)
 
@@ -132,9 +195,13 @@ class TrellisPaths(Operator):
         """Above all levels: a value of at most root d steps' worth, two steps off, and a dither."""
         shrink = self._shrink(format)
         if shrink < 2 / 3:
-            raise SpecError(f"nu={self.nu} is too fine for {format.name}: choose a larger one")
-        reach = 1.000001 * math.sqrt(d / self.nu) / shrink
-        if reach + 8 > _LARGEST_BOUND:
+            chosen = f"bits={self.bits}" if self.bits else f"nu={self.nu}"
+            raise SpecError(f"{chosen} is too fine for {format.name}: choose a coarser one")
+        if self.bits:
+            return LARGEST_LEVEL
+        finest = self.nu if self.scale == "norm" else min(self.nu, SURE_NU)
+        reach = 1.000001 * math.sqrt(d / finest) / shrink
+        if reach + 8 > LARGEST_LEVEL:
             raise SpecError(
                 f"nu={self.nu} needs levels of more than 16 bits for {d} values: "
                 "choose a larger nu, or sparse-dithering with block="

@@ -170,6 +170,7 @@ class Fit(NamedTuple):
 
     best: Numbers
     matched: Numbers
+    kept: Numbers  # the share of the squares that the best scale leaves in the codes
 
 
 def fit(
@@ -193,7 +194,9 @@ def fit(
     along, own = (_totals(blocks, sums, tools) for sums in (products, squares))
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         best, matched = along / own, scanned.squares / along
-        return Fit(np.ldexp(best, scanned.exponents), np.ldexp(matched, scanned.exponents))
+        kept = best / matched
+        exponents = scanned.exponents
+        return Fit(np.ldexp(best, exponents), np.ldexp(matched, exponents), kept)
 
 
 def largest(bits: Bits, format: Format, blocks: Blocks, block: int) -> tuple[int, float]:

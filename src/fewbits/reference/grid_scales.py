@@ -34,6 +34,11 @@ class Grid(NamedTuple):
     enumerated: bool  # the paper's stream of bits, not the entropy coder
 
     @property
+    def factors(self) -> tuple[float, float]:
+        """What a native row has as its factors."""
+        return self.nu, self.shrink
+
+    @property
     def dithered(self) -> bool:
         """Whether the decoder draws a dither again."""
         return self.rounding == SUBTRACTIVE

@@ -24,22 +24,35 @@ from fewbits.reference.formats import FLOAT64, Bits, Format
 from fewbits.reference.grid import Codes, Numbers
 from fewbits.reference.grid_scales import LEAST_SQUARES, Quantised, fit, scale_format
 from fewbits.reference.tally import Tally
+from fewbits.reference.trellis_rate import finest, fits, number_at, sampled
 from fewbits.rng import Rng
 
 _Words = npt.NDArray[np.uint32]
 _Whole = npt.NDArray[np.int64]
 
 
+LARGEST_LEVEL = 1 << 16  # no level is as large
+SURE_NU = 15 / 16  # steps above this keep their promise by what they are seen to keep
+
+
 class Trellis(NamedTuple):
     """How a vector is rounded to levels on paths: numbers alone."""
 
-    nu: float
+    nu: float  # the largest, if there is a rate
     shrink: float
     high: float
     bound: int
     states: int
     dithered: bool
     scale: int
+    bits: float = 0.0  # the rate that is wanted, 0 where nu is given
+    least: int = 0  # the places of the smallest and the largest nu, with a rate
+    most: int = 0
+
+    @property
+    def factors(self) -> tuple[float, float]:
+        """What a native row has as its factors."""
+        return self.bits or self.nu, self.shrink
 
 
 class Edges(NamedTuple):
@@ -127,7 +140,7 @@ def fixed_point(bits: Bits, format: Format, step: float, words: _Words | None) -
     return np.asarray(np.rint(t), np.int64)
 
 
-def step_bits(how: Trellis, scanned: grid.Scanned, count: int, format: Format) -> Bits:
+def step_bits(how: Trellis, nu: float, scanned: grid.Scanned, count: int, format: Format) -> Bits:
     """The step; 0 where all values are, NaN where one is not finite."""
     scale = scale_format(format)
     squares = float(scanned.squares[0])
@@ -136,18 +149,24 @@ def step_bits(how: Trellis, scanned: grid.Scanned, count: int, format: Format) -
     if squares == 0:
         return np.zeros(1, scale.bits)
     with np.errstate(over="ignore"):
-        wanted = np.ldexp(np.sqrt(how.nu / count) * scanned.norms * how.shrink, scanned.exponents)
+        wanted = np.ldexp(np.sqrt(nu / count) * scanned.norms * how.shrink, scanned.exponents)
     return grid.rounded_scales(wanted, scale, np.zeros(1, np.bool_)).astype(scale.bits)
 
 
-def quantised(bits: Bits, format: Format, how: Trellis, rng: Rng) -> Quantised:
-    """The parts of a vector that are sent."""
-    scale, codes = scale_format(format), np.zeros(bits.size, np.int32)
-    if not bits.size:
-        return Quantised(np.zeros(0, scale.bits), codes, Tally())
-    blocks = Blocks.of(bits.size, 0)
-    scanned = grid.scan(bits, format, blocks)
-    sent = step_bits(how, scanned, bits.size, format)
+class Stepped(NamedTuple):
+    """The scale that is sent and the levels, and which share of the squares they keep."""
+
+    sent: Bits
+    codes: Codes
+    kept: float
+
+
+def stepped(
+    bits: Bits, format: Format, how: Trellis, nu: float, scanned: grid.Scanned, rng: Rng
+) -> Stepped:
+    """Levels of one step."""
+    scale, codes, kept = scale_format(format), np.zeros(bits.size, np.int32), 1.0
+    sent = step_bits(how, nu, scanned, bits.size, format)
     step = to_float64(sent, scale)
     if step[0] > 0:
         for start in range(0, bits.size, CODER_BLOCK):
@@ -155,13 +174,53 @@ def quantised(bits: Bits, format: Format, how: Trellis, rng: Rng) -> Quantised:
             words = rng.words(start, part.stop - start) if how.dithered else None
             codes[part] = levels(fixed_point(bits[part], format, float(step[0]), words), how.states)
         if how.scale == LEAST_SQUARES:
-            fit(sent, step, grid.fit(bits, format, blocks, scanned, codes).best, scale)
+            found = grid.fit(bits, format, Blocks.of(bits.size, 0), scanned, codes)
+            fit(sent, step, found.best, scale)
+            kept = float(found.kept[0])
+    return Stepped(sent, codes, kept)
+
+
+def wanted_nu(bits: Bits, format: Format, how: Trellis, scanned: grid.Scanned, rng: Rng) -> float:
+    """The nu that is given, or the one that a vector's rate asks for."""
+    squares = float(scanned.squares[0])
+    if not how.bits:
+        return how.nu
+    if not np.isfinite(squares) or squares == 0:
+        return number_at(how.most)
+    some, peak = bits[sampled(bits.size)], float(np.abs(to_float64(bits, format)).max())
+    words = rng.words(0, some.size) if how.dithered else None
+
+    def within(place: int) -> bool:
+        sent = step_bits(how, number_at(place), scanned, bits.size, format)
+        step = float(to_float64(sent, scale_format(format))[0])
+        if not step > 0 or peak > (LARGEST_LEVEL - 16) * step:
+            return False
+        found = levels(fixed_point(some, format, step, words), how.states)
+        return fits(found, how.states, words, how.bound, bits.size, how.bits)
+
+    return number_at(finest(how.least, how.most, within))
+
+
+def quantised(bits: Bits, format: Format, how: Trellis, rng: Rng) -> Quantised:
+    """The parts of a vector that are sent."""
+    if not bits.size:
+        return Quantised(np.zeros(0, scale_format(format).bits), np.zeros(0, np.int32), Tally())
+    scanned = grid.scan(bits, format, Blocks.of(bits.size, 0))
+    nu = wanted_nu(bits, format, how, scanned, rng)
+    found = stepped(bits, format, how, nu, scanned, rng)
+    if nu > SURE_NU and not how.dithered and not found.kept >= least_kept(format):
+        found = stepped(bits, format, how, SURE_NU, scanned, rng)
     saturated = 0
     with np.errstate(over="ignore", invalid="ignore"):
         within = np.ldexp(scanned.norms[0], scanned.exponents[0]) <= how.high
     if how.dithered and not within:
         saturated = casts.count_above(bits, format, how.high)
-    return Quantised(sent, codes, Tally(saturated, scanned.nonfinite))
+    return Quantised(found.sent, found.codes, Tally(saturated, scanned.nonfinite))
+
+
+def least_kept(format: Format) -> float:
+    """The share of the squares that levels must keep, rounding of results included."""
+    return 1 - SURE_NU + 2.0 ** -(format.mantissa + 1) + 2.0**-20
 
 
 def values(codes: Codes, scale: float, format: Format, rng: Rng | None) -> Bits:

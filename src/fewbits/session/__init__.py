@@ -17,12 +17,12 @@ from fewbits.session.options import (
     option,
     takes,
 )
-from fewbits.session.report import Report
+from fewbits.session.report import Report, times
 from fewbits.session.routing import ModelParameter, ModelParameters, Routing
 from fewbits.session.session import Session
 from fewbits.session.state import MAX_STEP_COUNT, SavedState
 from fewbits.session.steps import StepReport
-from fewbits.session.warned import warn_user
+from fewbits.warned import warn_user
 
 __all__ = [
     "MAX_STEP_COUNT",
@@ -51,5 +51,6 @@ __all__ = [
     "route",
     "routes",
     "takes",
+    "times",
     "warn_user",
 ]

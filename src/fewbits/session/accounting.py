@@ -87,6 +87,7 @@ class Accounting:
             "downlink": downlink,
             "collective": self._collective,
             "ranks": ranks,
+            "nodes": 0 if routing.nodes is None else routing.nodes.count,
             "steps": self._steps,
             "plain_bytes": self._plain_bytes,
             "elements": routing.elements(),

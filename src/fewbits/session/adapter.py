@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from fewbits.backend.buffers import Buffer
 from fewbits.collectives.comm import BoxComm, Comm, Pending
@@ -61,6 +61,10 @@ def _nothing(*_: object) -> None:
     pass
 
 
+def _as_given(across: Any) -> Sequence[int]:
+    return tuple(across)
+
+
 def _refuse_all(states: Sequence[SavedState], _: bool) -> None:
     """Refuse the arrays of another adapter: this one has none."""
     for name in (name for own in states for name in own):
@@ -76,7 +80,8 @@ class AdapterParts:
     train together. Without `has_thread` jobs are done when `submit` returns. `place` is the rank
     and the number of ranks whose states belong together; `no_reshard` says why another number of
     ranks cannot load them. `units` are those of the whole model, if not the routing's own. `device`
-    is where the values lie, and `formats` are theirs.
+    is where the values lie, and `formats` are theirs. `members` makes ranks of the session's `comm`
+    of what the option `across` was given; it may need the group, so it is called after `open`.
 
     An adapter saves its own `arrays` by name. `check` raises `DisagreementError` for arrays that
     `take` could not take, and `settle` waits for exchanges that are under way. `ranges` shows a
@@ -92,6 +97,7 @@ class AdapterParts:
     units: Callable[[Routing, int], Sequence[Unit]] | None = None
     device: str | None = None  # not known before there are values
     formats: Sequence[str] = ()
+    members: Callable[[Any], Sequence[int]] = _as_given
     arrays: Callable[[], SavedState] = dict
     check: Callable[[Sequence[SavedState], bool], None] = _refuse_all
     take: Callable[[SavedState], None] = _nothing

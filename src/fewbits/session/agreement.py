@@ -9,9 +9,10 @@ import numpy as np
 
 from fewbits.backend.buffers import Buffer
 from fewbits.collectives.header import Phase, RankHeader
+from fewbits.collectives.nodes import RankNodes
 from fewbits.collectives.progress import RankProgress
 from fewbits.collectives.reduction import agree
-from fewbits.errors import DisagreementError
+from fewbits.errors import DisagreementError, SpecError
 from fewbits.session.adapter import SessionComm
 from fewbits.session.configuration import RankConfiguration
 
@@ -21,6 +22,7 @@ _DIGITS = 16  # of the digest before it
 _WANTED = 64  # bytes at most of what a rank wants
 _LINE = 256  # bytes at most of a decision of a policy
 _SHOWN = 80  # letters of a value
+_NOBODY = -1  # in the place of a rank
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,24 @@ class RankAgreement:
                 f"ranks do not run the same: {_differences(found, self.comm.rank)}"
             )
         return [theirs for _, theirs in told]
+
+    def on_nodes(self, find: Callable[[], Sequence[int]]) -> RankNodes:
+        """The arrangement of all ranks, each of which finds its own group across nodes.
+
+        All ranks see the same groups, so all of them take the arrangement or refuse it.
+        """
+        start, size = RankProgress(step=self.progress.step), self.comm.size
+
+        def found() -> tuple[int, list[int]]:
+            members = list(find())
+            if len(members) > size or not all(isinstance(each, int) for each in members):
+                raise SpecError(f"across= must be some of {size} ranks, got {members}")
+            return start.step, members
+
+        _, own = _found(self.comm, start, found)
+        line = np.array([*own, *[_NOBODY] * (size - len(own))], "<i4")
+        told = [np.frombuffer(each, "<i4") for each in _exchanged(self.comm, line.tobytes())]
+        return RankNodes.of([each[each != _NOBODY].tolist() for each in told])
 
     def _show_policies(self, found: Sequence[dict[str, str]]) -> None:
         """Put the first decision that differs in the place of the digests of all.

@@ -33,6 +33,8 @@ class Checkpoint:
         self._adapter, self._start, self._look = adapter, start, look
 
     def state_dict(self) -> SavedState:
+        if self._configuration.options.across is not None:
+            self._start()  # what a rank has to save depends on the nodes
         self._adapter.settle()
         self._look()
         feedback = self._chooser.saved.feedback
@@ -94,6 +96,8 @@ class Checkpoint:
         """The step; this rank's memories and the adapter's own arrays."""
         if reshard and self._adapter.no_reshard is not None:
             raise SpecError(self._adapter.no_reshard)
+        if reshard and self._chooser.saved.routing.nodes is not None:
+            raise SpecError(state.NO_RESHARD_OF_NODES)
         step, states = state.unpack(saved, self.origin, reshard)
         memories, own = zip(*(_divided(each.arrays) for each in states), strict=True)
         self._adapter.check(own, reshard)
@@ -110,7 +114,7 @@ class Checkpoint:
     def _common(self, memories: SavedState) -> int:
         """A checksum of the memories that all ranks must have alike, or their means would part."""
         ranks, shapes = self._agreement.comm.size, self._shapes()
-        if ranks == 1:
+        if ranks == 1 or shapes.routing.nodes is not None:  # ranks of other places have others
             return 0
         shared = shapes.needed(0, ranks).keys() & shapes.needed(1, ranks).keys() & memories.keys()
         return state.checksum(

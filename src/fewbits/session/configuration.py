@@ -11,7 +11,7 @@ from fewbits.session.options import Options, listed
 from fewbits.switch.job import SWITCH
 from fewbits.theory.cost import PIECE
 
-_NOT_SAVED = {"unit", "piece", "policy", "allow_bias", "candidates"}
+_NOT_SAVED = {"unit", "piece", "policy", "allow_bias", "candidates", "across"}
 """What a resumed run may have otherwise, or what a state checks apart."""
 _OF_SUMS = {"aggregators.top", "aggregators.chunk"}
 """What a resumed run must have in common of the aggregators, which may be others."""
@@ -44,6 +44,7 @@ class RankConfiguration:
             "unit": str(routing.unit),
             "piece": str(PIECE),
             "model": f"{len(given)} tensors, {short_digest(given)}",
+            **({} if routing.nodes is None else {"nodes": str(routing.nodes)}),
             **self.adapter.agreed,
         }
 

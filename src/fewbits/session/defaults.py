@@ -17,8 +17,8 @@ from fewbits.registry import operator
 from fewbits.session.auto import UNCOMPRESSED
 from fewbits.session.options import Options
 from fewbits.session.routing import ModelParameters, Routing
-from fewbits.session.warned import warn_user
 from fewbits.switch.job import SWITCH
+from fewbits.warned import warn_user
 
 Spec = str | Operator
 
@@ -43,8 +43,10 @@ def routes(
     presets.refuse_others(AUTO, downlink=downlink, feedback=options.feedback)
     if options.collective == SWITCH:
         raise SpecError("auto tries several operators, a switch adds one: use natural")
+    if options.across is not None:
+        raise SpecError("auto times flat exchanges only: with across= name an operator")
     rules = resolved_policy(options.policy)
-    specs = [*presets.EVERYDAY] + ["tiny"] * options.allow_bias
+    specs = [*presets.EVERYDAY, presets.SLOW_LINK] + ["tiny"] * options.allow_bias
     plain = Routing(Identity(), Identity(), rules, model)
     return {UNCOMPRESSED: plain} | {spec: _routed(spec, None, None, rules, model) for spec in specs}
 

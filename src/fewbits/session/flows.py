@@ -72,6 +72,8 @@ class Flow:
                 f"collective {self._options.collective!r} goes through the host: use 'sharded', or "
                 f"{_STAGED}"
             )
+        if self._options.across is not None:
+            raise SpecError(f"across= sums inside a node on the host: {_STAGED}")
         for operator, count, format in _used(chooser.saved.routing, self._adapter.formats):
             if any(section.varies for section in operator.layout(count, format)):
                 raise SpecError(refused(str(operator)))

@@ -30,12 +30,17 @@ class MemoryShapes:
         if method is None:
             return {}
         units = self._units(ranks)
-        owned = [unit for unit in units if unit.shard == rank]
+        owned, senders = [unit for unit in units if unit.shard == rank], ranks
+        if (nodes := self.routing.nodes) is not None:  # ranks of other places never see a unit
+            across, senders = nodes.across(rank), nodes.count
+            units = [unit for unit in units if unit.shard in across]
+            if senders == 1:
+                return {}
         if self.collective == "star":
             owned = list(units) if rank == 0 else []
         elif self.collective == "gather":
             units = owned = [replace(unit, downlink=Identity()) for unit in units]
-        sides = RulesOfSides.of(method, units, owned, ranks).stored()
+        sides = RulesOfSides.of(method, units, owned, senders).stored()
         return {
             f"{side}/{unit.name}": (rule.rows, unit.count)
             for side, rules in sides.items()

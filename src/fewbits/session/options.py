@@ -19,8 +19,8 @@ from fewbits.core.operator import Operator
 from fewbits.errors import SpecError
 from fewbits.feedback import Feedback
 from fewbits.policy import Policy
-from fewbits.session.warned import warn_user
 from fewbits.switch.job import SWITCH, Aggregators
+from fewbits.warned import warn_user
 
 COLLECTIVES = ("sharded", "star", "gather", SWITCH)
 REDUCE_SCATTER = "reduce-scatter"
@@ -52,6 +52,7 @@ class GradientOptions(MeanOptions, total=False):
 
     aggregators: Sequence[str] | Aggregators
     allow_bias: bool
+    across: Any
 
 
 def routed(_: object) -> str:
@@ -158,11 +159,22 @@ class Options:
         "lets `auto` choose `tiny`, which is biased and has feedback.",
         agreed=lambda allowed: str(bool(allowed)),
     )
+    across: Any = option(
+        None,
+        "this rank's process group across nodes, or a mesh of one dimension: one rank of every "
+        "node. Inside a node values are then summed uncompressed, and each unit crosses the links "
+        "between nodes once for a node, not once for a rank.",
+        agreed=lambda given: "nothing" if given is None else "a group",
+    )
 
     def __post_init__(self) -> None:
         if self.collective not in (*COLLECTIVES, REDUCE_SCATTER):
             known = ", ".join(COLLECTIVES)
             raise SpecError(f"collective must be {known}, got {self.collective!r}")
+        if self.across is not None and self.collective != "sharded":
+            raise SpecError(
+                f"across= has a collective of its own: leave collective={self.collective!r} out"
+            )
         if self.nonfinite not in get_args(NonFinite):
             raise SpecError(f"nonfinite must be propagate, skip or raise, got {self.nonfinite!r}")
         if not isinstance(self.timeout, int | float) or not 0 < self.timeout < math.inf:

@@ -9,12 +9,14 @@ import numpy.typing as npt
 
 from fewbits.collectives.correction import FeedbackState
 from fewbits.collectives.gather import Gather
+from fewbits.collectives.hierarchical import Hierarchical
 from fewbits.collectives.overlap import Overlap
 from fewbits.collectives.owned import Sharded, Star
 from fewbits.collectives.progress import RankProgress
 from fewbits.collectives.promises import Promises
 from fewbits.collectives.reduction import Reduction, ReductionTask, commit, give_up
 from fewbits.core.vector import Vector
+from fewbits.errors import SpecError
 from fewbits.feedback.store import Store
 from fewbits.rng import Rng
 from fewbits.session.adapter import SessionComm
@@ -49,7 +51,12 @@ class Reducer(ABC):
         return self.routing.uplink.spec, self.routing.downlink.spec
 
     def plain_bytes(self, job: Job, ranks: int) -> int:
-        """Bytes that each rank would send for a job without compression, in a ring."""
+        """Bytes that each rank would send for a job without compression, in a ring.
+
+        With nodes, what it would send to other nodes if these averaged their means in a ring.
+        """
+        if (nodes := self.routing.nodes) is not None:
+            return 2 * (nodes.count - 1) * job.values.nbytes // (nodes.count * nodes.width)
         return 2 * (ranks - 1) * job.values.nbytes // ranks
 
     @abstractmethod
@@ -123,6 +130,7 @@ class Compressed(Reducer):
     def prepared(self, job: Job, comm: SessionComm) -> tuple[Vector, JobPieces]:
         """The job's values, with 32 bits or more for memories, and its pieces."""
         try:
+            self._refuse_unused(job)
             values = job.values.read(wide=self.feedback is not None)
             pieces = self._pieces(job, values, comm)
             self.announce(job)
@@ -154,7 +162,8 @@ class Compressed(Reducer):
 
     def _pieces(self, job: Job, values: Vector, comm: SessionComm) -> JobPieces:
         """The job's buffers and tables, made anew when it has other parameters."""
-        reduction, routing = self._reduction, self.routing
+        routing = self.routing
+        reduction = self._reduction if routing.nodes is None else Hierarchical
         assert reduction is not None
 
         def make() -> JobPieces:
@@ -165,7 +174,18 @@ class Compressed(Reducer):
         return self.kept(job.index, (values.format, values.count, tuple(job.parameters)), make)
 
     def task(self, units: Sequence[Any], values: Vector, comm: SessionComm) -> ReductionTask:
-        return ReductionTask(units, values.format, comm, self.threads, self.feedback)
+        nodes = self.routing.nodes
+        return ReductionTask(units, values.format, comm, self.threads, self.feedback, nodes=nodes)
+
+    def _refuse_unused(self, job: Job) -> None:
+        """Refuse what a node cannot know: whether any of its ranks has a gradient to remember."""
+        if self.routing.nodes is None or self.feedback is None or job.without_inputs:
+            return
+        for name in job.unused:
+            raise SpecError(
+                f"{name} has no gradient on this rank: with across= and feedback every parameter "
+                "needs one on every rank; use an unbiased operator without feedback"
+            )
 
     def kept(self, index: int, identity: object, make: Callable[[], JobPieces]) -> JobPieces:
         """The pieces of a job from the last step, or new ones if its identity has changed."""

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 from fewbits.session.auto import Decision
-from fewbits.session.warned import warn_user
+from fewbits.warned import warn_user
 
 
 def _old(name: str, present: str) -> property:
@@ -17,11 +17,21 @@ def _old(name: str, present: str) -> property:
     return property(value, doc=f"The old name of `{present}`.")
 
 
+def times(ratio: float) -> str:
+    """The words before what is compared with: `3.56× less than`, or more, or as much as."""
+    less, more = f"{ratio:.2f}", f"{1 / ratio:.2f}" if ratio > 0 else "∞"
+    if less == more == "1.00":
+        return "as much as"
+    return f"{less}× less than" if ratio > 1 else f"{more}× more than"
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """Figures of one rank since the start.
 
     Bytes are what it sent; `plain_bytes` is what an uncompressed ring all-reduce would have sent.
+    With `across=` there are `nodes`, and these bytes are what went to other nodes; `inside_bytes`
+    are the uncompressed payloads and the headers that did not leave this rank's node.
     """
 
     STEP: ClassVar[str] = "step"
@@ -49,6 +59,8 @@ class Report:
     memory_bytes: int = 0
     decision: Decision | None = None
     trying: str | None = None
+    nodes: int = 0
+    inside_bytes: int = 0
 
     worker, master = _old("worker", "uplink"), _old("master", "downlink")
     scheme = _old("scheme", "collective")
@@ -72,16 +84,19 @@ class Report:
             return "one rank: nothing is sent, so nothing is compressed"
         steps = max(self.steps, 1)
         operators = f"uplink {self.uplink}, downlink {self.downlink}"
+        collective = f"{self.collective}{self._where()}"
         sent, headers = self.payload_bytes / 1e6, self.header_bytes / 1e6
-        plain = f"{self.ratio:.2f}× less than plain all-reduce ({self.plain_bytes / 1e6:,.2f} MB)"
+        plain = f"{times(self.ratio)} plain all-reduce ({self.plain_bytes / 1e6:,.2f} MB)"
         codec, wire = 1e3 * self.codec_seconds / steps, 1e3 * self.wire_seconds / steps
         share = 100 * self.compressed_share
         lines = [
-            f"{self.collective}, {operators}, {self.ranks} ranks, {self.steps} {self.STEP}s",
+            f"{collective}, {operators}, {self.ranks} ranks, {self.steps} {self.STEP}s",
             f"sent        {sent:,.2f} MB + {headers:,.3f} MB headers, {plain}",
             f"{'a ' + self.STEP:<12}codec {codec:.2f} ms, wire and waiting {wire:.2f} ms",
             f"compressed  {share:.2f} % of {self.elements:,} elements",
         ]
+        if self.nodes:
+            lines[1:2] = self._by_nodes()
         lines += [
             f"exact       {count:,} elements: {reason}" for reason, count in self.exact.items()
         ]
@@ -100,3 +115,19 @@ class Report:
             sick = f"{self.nonfinite_steps} {self.STEP}s, {self.skipped_steps} of them skipped"
             lines.append(f"not finite  {sick}")
         return "\n".join(lines)
+
+    def _where(self) -> str:
+        return f" in {self.nodes} nodes" if self.nodes > 1 else " in one node" if self.nodes else ""
+
+    def _by_nodes(self) -> list[str]:
+        """The lines of bytes if there are nodes."""
+        inside = f"inside      {self.inside_bytes / 1e6:,.2f} MB in this rank's node, uncompressed"
+        if self.nodes == 1:
+            return [
+                "between     one node: nothing is sent to others, so nothing is compressed",
+                inside,
+            ]
+        sent, headers = self.payload_bytes / 1e6, self.header_bytes / 1e6
+        plain = f"{self.ratio:.2f}× less than {self.plain_bytes / 1e6:,.2f} MB uncompressed"
+        other = f"to {self.nodes - 1} other nodes" if self.nodes > 2 else "to the other node"
+        return [f"between     {sent:,.2f} MB + {headers:,.3f} MB headers {other}, {plain}", inside]

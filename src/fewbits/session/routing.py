@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from fewbits.collectives.nodes import RankNodes
 from fewbits.collectives.payload import UNIT, Unit, units_of
 from fewbits.core.operator import Operator
 from fewbits.errors import SpecError
@@ -72,6 +73,8 @@ class Routing:
 
     With `feedback`, memories correct a bias, so the policy's operator is used in both directions
     even if it is biased. `unit` is the largest number of values that are compressed together.
+    `nodes` says where the ranks are, if there are links between nodes to save; known from a
+    session's start on.
     """
 
     uplink: Operator
@@ -83,6 +86,7 @@ class Routing:
     choices: dict[str, Choice] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
     owners: Owners = field(default_factory=Owners)
+    nodes: RankNodes | None = None
 
     def share(self, ranks: int) -> None:
         """Give every known parameter's units to `ranks` owners."""

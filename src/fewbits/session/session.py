@@ -26,8 +26,8 @@ from fewbits.session.reducer import Compressed, Reducer
 from fewbits.session.routing import Routing
 from fewbits.session.scattering import Scattering
 from fewbits.session.streaming import ScatteringStream, Streaming
-from fewbits.session.warned import warn_user
 from fewbits.switch.job import Switching
+from fewbits.warned import warn_user
 
 _Result = TypeVar("_Result")
 _LOG = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class Session:
         self._chooser = _chooser(routing, self.progress, options, self._rng, switching)
         configuration = RankConfiguration(self._chooser, options, adapter)
         self._agreement = RankAgreement(comm, self.progress, configuration)
-        self._has_thread = adapter.has_thread
+        self._has_thread, self._members = adapter.has_thread, adapter.members
         self.accounting = Accounting(self.progress, self._chooser, options.collective)
         self.checkpoint = Checkpoint(self._agreement, adapter, self.start, self.look)
         self._pipeline: Pipeline | None = None
@@ -85,8 +85,11 @@ class Session:
             return
         self.comm.open()
         defaults.refuse_momentum_alone(self.routing.feedback, self.comm.size)
+        self.routing.nodes, self.progress.near = None, frozenset()  # those of an earlier group
         wanted = self._agreement.on_configuration(lambda: self._flow.wanted(self.routing))
         self._take_flow(self._flow.is_stream(wanted, self._chooser))
+        if self.options.across is not None:
+            self._take_nodes()
         for reducer in self._chooser.reducers:
             reducer.prepare(self.comm)
         self.progress.promises = self._chooser.reducer.promises
@@ -97,6 +100,15 @@ class Session:
         )
         if self.routing.model.given:
             self._advise()
+
+    def _take_nodes(self) -> None:
+        """Learn where the ranks are; nodes of a single rank are a flat group."""
+        comm = self.comm
+        nodes = self._agreement.on_nodes(lambda: self._members(self.options.across))
+        defaults.refuse_momentum_alone(self.routing.feedback, nodes.count)
+        if nodes.width > 1:
+            self.routing.nodes = nodes
+            self.progress.near = frozenset(nodes.inside(comm.rank)) - {comm.rank}
 
     def _advise(self) -> None:
         """Warn once, on one rank, if little of the model is compressed."""

@@ -23,6 +23,11 @@ SavedState = Mapping[str, npt.NDArray[Any]]
 _ABOUT = "fewbits"
 VERSIONS = (1, 2)  # of the words in which a state tells of its run; the last one is written
 MAX_STEP_COUNT = 2**63
+_NODES = "nodes="
+NO_RESHARD_OF_NODES = (
+    "memories of a run with across= belong to its nodes and are not shared out anew: resume with "
+    "the same nodes, or without the memories"
+)
 _FIELDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("version", "step", "rank", "ranks"), (int,)),
     **dict.fromkeys(("model", "plan", "configuration"), (str,)),
@@ -98,6 +103,8 @@ def unpack(
     origin = origins(first["version"])
     if reshard:
         _check_all(abouts)
+        if any(f" {_NODES}" in about["configuration"] for about in abouts):
+            raise DisagreementError(NO_RESHARD_OF_NODES)
         same: tuple[str, ...] = ("feedback", "model")
     elif first["ranks"] != origin.ranks or len(states) != 1:
         raise DisagreementError(

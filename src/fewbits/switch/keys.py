@@ -14,15 +14,17 @@ _UP, _DOWN = 0, 1
 
 
 class SwitchKey:
-    """A shared key; nothing shows its bytes. A line's end after it does not count."""
+    """A shared key; nothing shows its bytes.
+
+    Text loses the end of its line, and so do files and the environment. Bytes count as they are.
+    """
 
     __slots__ = ("root",)
 
     def __init__(self, secret: bytes | str) -> None:
-        given = secret.encode() if isinstance(secret, str) else secret
+        given = _line(secret.encode()) if isinstance(secret, str) else secret
         if not isinstance(given, bytes):
             raise SpecError(f"a key is bytes or text, got {type(secret).__name__}")
-        given = given.rstrip(b"\r\n")
         if not _LEAST <= len(given) <= _MOST:
             raise SpecError(f"a key has {_LEAST} to {_MOST} bytes, this one has {len(given)}")
         self.root = hashlib.blake2s(given).digest()
@@ -49,7 +51,7 @@ def chosen_key(
         return _read(Path(key_file))
     named = os.environ.get(KEY_VARIABLE)
     try:
-        return None if named is None else SwitchKey(os.fsencode(named))
+        return None if named is None else SwitchKey(_line(os.fsencode(named)))
     except SpecError as error:
         raise SpecError(f"{KEY_VARIABLE}: {error}") from None
 
@@ -66,6 +68,10 @@ def _read(path: Path) -> SwitchKey:
             f"others may use the key file {path} (mode {mode:04o}): run chmod 600 on it"
         )
     try:
-        return SwitchKey(secret)
+        return SwitchKey(_line(secret))
     except SpecError as error:
         raise SpecError(f"{path}: {error}") from None
+
+
+def _line(secret: bytes) -> bytes:
+    return secret.rstrip(b"\r\n")

@@ -14,7 +14,7 @@ they travel and the processor is idle. That work counts only if it takes longer,
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from fewbits.errors import SpecError
@@ -23,6 +23,8 @@ from fewbits.theory.bounds import check_not_negative, check_positive, check_work
 FLOAT_BITS = 32.0
 PIECE = 16 * 65_536  # values that are exchanged together, while others are coded
 NATURAL_BITS, NATURAL_OMEGA = 9.0, 1 / 8
+_EXPONENTS = (-40.0, 80.0)  # of two: links slower and faster than any
+_CLOSE = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,26 +242,36 @@ def step_time(
 
 def break_even_bits_per_second(
     job: TrainingJob,
+    link: Link,
     codec: Codec,
     collective: CollectiveTraffic = sharded,
     *,
     slowdown: float = 1.0,
 ) -> float:
-    r"""The bandwidth below which the codec gains, without latency and overlap.
+    r"""The bandwidth below which the codec gains, on a link that is else like this one.
 
-    The bytes saved must repay coding and, with `slowdown` $s$, the additional steps:
-    $W / \beta + c > s (W' / \beta + c + k)$ for $\beta < (W - s W') / ((s - 1) c + s k)$, where
-    $W$ and $W'$ are bits on the link, $c$ computing and $k$ coding. It is 0 if the codec gains on
-    no link, and infinity if it gains on every link.
+    With `slowdown` $s$, iterations over those of plain training, $T(\beta) > s\, T'(\beta)$ must
+    hold for the step times of both. The slower the link, the more the saved bytes count: one
+    bandwidth is the limit. It is 0 if the bytes of $s$ steps are no fewer, and infinity if the
+    codec gains on the fastest link too.
     """
     check_positive("slowdown", slowdown)
-    traffic = collective(job.values, job.workers)
-    saved = plain(job.values, job.workers).sent * FLOAT_BITS
-    saved -= slowdown * traffic.sent * codec.bits_per_value
-    paid = (slowdown - 1) * job.compute_seconds + slowdown * _codec_seconds(traffic, codec)
-    if saved <= 0:
+    sent = collective(job.values, job.workers).sent * codec.bits_per_value
+    if plain(job.values, job.workers).sent * FLOAT_BITS <= slowdown * sent:
         return 0.0
-    return saved / paid if paid > 0 else math.inf
+
+    def gains(exponent: float) -> bool:
+        there = replace(link, bandwidth_bits_per_second=math.exp2(exponent))
+        coded = step_time(job, there, codec, collective).total_seconds
+        return step_time(job, there).total_seconds > slowdown * coded
+
+    low, high = _EXPONENTS
+    if gains(high):
+        return math.inf
+    while high - low > _CLOSE:
+        middle = (low + high) / 2
+        low, high = (middle, high) if gains(middle) else (low, middle)
+    return math.exp2(low)
 
 
 def _codec_seconds(traffic: LinkTraffic, codec: Codec) -> float:

@@ -41,7 +41,8 @@ class Prediction:
 
     `slowdown` is None if theory guarantees nothing. `seconds_per_progress` is the time for the
     progress of one step without compression. `gain` is how many times sooner the same accuracy is
-    reached; below 1 it is later.
+    reached; below 1 it is later. At `break_even_bits_per_second` it is 1, and at
+    `pays_below_bits_per_second` it is `WORTH`, with the job and the link else as they are.
     """
 
     spec: str
@@ -52,6 +53,7 @@ class Prediction:
     seconds_per_progress: float | None
     gain: float | None
     break_even_bits_per_second: float | None
+    pays_below_bits_per_second: float | None
 
 
 def predict(candidate: Candidate, setting: Setting) -> Prediction:
@@ -67,16 +69,19 @@ def predict(candidate: Candidate, setting: Setting) -> Prediction:
     else:
         master = 0.0 if setting.collective is cost.gather else promise.error
         slowdown = bounds.biased_slowdown(promise.error, master)
-    total = gain = even = None
+    total = gain = even = below = None
     if slowdown is not None:
         total = slowdown * step.total_seconds
         gain = setting.plain.total_seconds / total if total > 0 else 1.0
-        even = cost.break_even_bits_per_second(
-            job, candidate.codec, setting.collective, slowdown=slowdown
+        even, below = (
+            cost.break_even_bits_per_second(
+                job, setting.link, candidate.codec, setting.collective, slowdown=worth * slowdown
+            )
+            for worth in (1.0, WORTH)
         )
     return Prediction(
         candidate.spec, promise.unbiased, candidate.codec.bits_per_value, step, slowdown, total,
-        gain, even,
+        gain, even, below,
     )  # fmt: skip
 
 
@@ -100,5 +105,5 @@ def best(predictions: list[Prediction]) -> Prediction | None:
 
 
 def pays_below_bits_per_second(predictions: list[Prediction]) -> float:
-    """The bandwidth below which some operator gains, without latency and overlap."""
-    return max((own.break_even_bits_per_second or 0.0 for own in predictions), default=0.0)
+    """The bandwidth below which some operator gains enough to be advised."""
+    return max((own.pays_below_bits_per_second or 0.0 for own in predictions), default=0.0)

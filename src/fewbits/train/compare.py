@@ -29,8 +29,8 @@ def run(settings: TrainSettings) -> tuple[ComparisonDocument | None, PeerError |
     """
     check_installed("torch")
     ended: list[dict[str, Any]] = []
-    with links.opened(settings.link, settings.workers) as meeting:
-        _announce(meeting.link)
+    with links.opened(settings.link, settings.workers, settings.ranks_in_node) as meeting:
+        _announce(meeting.link, "worker" if settings.nodes is None else "node")
         board = Board(settings.operators, ended)
         try:
             _launch(settings, meeting, board)
@@ -59,7 +59,8 @@ def together(
     runs = measured = [event["run"] for event in ended]
     more: dict[str, Any] = {} if link is None else {"link": link}
     if link is not None and link["kind"] == links.MODELLED_LINK:
-        runs = [links.on_link(run, link["bits_per_second"]) for run in measured]
+        rate = link["bits_per_second"] / settings.ranks_in_node
+        runs = [links.on_link(run, rate) for run in measured]
         more["loopback"] = measured
     verdict.add_verdicts(runs, ended[0]["test_samples"])
     about = {name: ended[0][name] for name in ("data", "parameters", "test_samples")}
@@ -69,12 +70,12 @@ def together(
     return document
 
 
-def _announce(link: dict[str, Any] | None) -> None:
+def _announce(link: dict[str, Any] | None, whose: str) -> None:
     """Say in one line what the link is; nothing if none was asked for."""
     if link is None:
         return
     if link["kind"] == links.EMULATED_LINK:
-        tell(f"every worker has an emulated link of {link['text']} each way")
+        tell(f"every {whose} has an emulated link of {link['text']} each way")
         return
     why = link["why_not_emulated"]
     tell(f"no link of {link['text']} can be emulated here, so its time is modelled ({why})")

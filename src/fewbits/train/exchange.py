@@ -72,20 +72,22 @@ def attach(
             random_seed=settings.seed,
         )
         model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
-    return _reference(model, spec)
+    return _reference(model, spec, settings.ranks_in_node)
 
 
-def _reference(model: DistributedDataParallel, spec: str) -> Exchange:
+def _reference(model: DistributedDataParallel, spec: str, in_node: int) -> Exchange:
+    """Bytes by formula; of a ring through nodes one rank in each node sends to another node."""
     shapes = [tuple(p.shape) for p in model.parameters()]
     elements = sum(p.numel() for p in model.parameters())
     workers = dist.get_world_size()
-    plain = references.plain_bytes(elements, workers)
+    plain = references.plain_bytes(elements, workers) / in_node
     estimate = references.estimate(spec, shapes, workers)
 
     def counts(steps: int) -> Counts:
         warm_up = 0 if spec in (references.PLAIN_DDP, references.FP16) else references.PLAIN_STEPS
         uncompressed = min(steps, warm_up)
-        sent = uncompressed * plain + (steps - uncompressed) * estimate.bytes_per_step
+        compressed = estimate.bytes_per_step / in_node
+        sent = uncompressed * plain + (steps - uncompressed) * compressed
         about = _about("estimated", elements, estimate.compressed_elements)
         return Counts(sent, steps * plain, 0.0, 0.0, about)
 
@@ -110,6 +112,7 @@ def _ours(
             aggregators=settings.aggregator,
             seed=settings.seed,
             threads=settings.threads,
+            across=_across(settings),
         )
     warned = [str(warning.message) for warning in caught]
     # Rounding is keyed by the step: a resumed run draws what an uninterrupted one would draw.
@@ -121,11 +124,21 @@ def _ours(
     return Exchange(lambda _: measured(compression.report(), warned), compression.close, save)
 
 
+def _across(settings: TrainSettings) -> range | None:
+    """Return this rank's group across nodes; the ranks of a node follow each other."""
+    if settings.nodes is None:
+        return None
+    width = settings.ranks_in_node
+    return range(dist.get_rank() % width, settings.workers, width)
+
+
 def measured(report: Report, warned: Sequence[str]) -> Counts:
     about = _about("measured", report.elements, report.compressed_elements)
     about |= {"master": report.downlink, "scheme": report.collective, "exact": dict(report.exact)}
     about |= {"feedback": report.feedback, "memory_bytes": report.memory_bytes}
     about["warnings"] = list(warned)
+    if report.nodes:
+        about["inside_bytes"] = report.inside_bytes
     if (decision := report.decision) is not None:
         about["auto"] = {"chosen": decision.chosen, "step": decision.step}
     sent = report.payload_bytes + report.header_bytes

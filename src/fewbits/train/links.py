@@ -37,19 +37,23 @@ class Meeting:
 
 
 @contextmanager
-def opened(link: str | None, ranks: int) -> Iterator[Meeting]:
-    """Links of that rate until the block ends; the loopback if none is asked for or can be had."""
+def opened(link: str | None, ranks: int, sharing: int = 1) -> Iterator[Meeting]:
+    """Links of that rate until the block ends; the loopback if none is asked for or can be had.
+
+    So many neighbours are `sharing` a link, as ranks of a node: among each other they have the
+    loopback.
+    """
     rate = None if link is None else quantities.link_rate(link)
     if rate is None:
         yield Meeting()
         return
     try:
-        network = EmulatedLinks(rate, ranks)
+        network = EmulatedLinks(rate, ranks // sharing)
     except SpecError as error:
         yield Meeting(link=_about(rate, MODELLED_LINK, str(error)))
         return
     with closing(network):
-        inside = tuple(network.inside(rank) for rank in range(ranks))
+        inside = tuple(network.inside(rank // sharing) for rank in range(ranks))
         yield Meeting(network.address(0), VETH, inside, _about(rate, EMULATED_LINK, None))
 
 

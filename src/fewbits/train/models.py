@@ -94,12 +94,12 @@ class ResidualBlock(nn.Module):
 class Gpt(nn.Module):
     """A character-level GPT: causal attention, learned positions, norms before the layers."""
 
-    def __init__(self, characters: int) -> None:
+    def __init__(self, characters: int, *, width: int = _WIDTH, layers: int = _LAYERS) -> None:
         super().__init__()
-        self.characters = nn.Embedding(characters, _WIDTH)
-        self.places = nn.Parameter(torch.randn(CONTEXT, _WIDTH) * 0.02)
-        self.layers = nn.Sequential(*(Layer() for _ in range(_LAYERS)))
-        self.head = nn.Sequential(nn.LayerNorm(_WIDTH), nn.Linear(_WIDTH, characters))
+        self.characters = nn.Embedding(characters, width)
+        self.places = nn.Parameter(torch.randn(CONTEXT, width) * 0.02)
+        self.layers = nn.Sequential(*(Layer(width) for _ in range(layers)))
+        self.head = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, characters))
 
     def forward(self, x: Tensor) -> Tensor:
         hidden = self.characters(x) + self.places[: x.shape[1]]
@@ -110,16 +110,16 @@ class Gpt(nn.Module):
 class Layer(nn.Module):
     """Attention, then two linear layers, each added to its input."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(_WIDTH)
-        self.mix = nn.Linear(_WIDTH, 3 * _WIDTH)
-        self.out = nn.Linear(_WIDTH, _WIDTH)
+        self.norm = nn.LayerNorm(width)
+        self.mix = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
         self.think = nn.Sequential(
-            nn.LayerNorm(_WIDTH),
-            nn.Linear(_WIDTH, 4 * _WIDTH),
+            nn.LayerNorm(width),
+            nn.Linear(width, 4 * width),
             nn.GELU(),
-            nn.Linear(4 * _WIDTH, _WIDTH),
+            nn.Linear(4 * width, width),
         )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -127,6 +127,6 @@ class Layer(nn.Module):
         heads = self.mix(self.norm(x)).view(batch, length, 3, _HEADS, -1).permute(2, 0, 3, 1, 4)
         query, key, value = heads.unbind(0)
         seen = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
-        x = x + self.out(seen.transpose(1, 2).reshape(batch, length, _WIDTH))
+        x = x + self.out(seen.transpose(1, 2).reshape(x.shape))
         thought: Tensor = self.think(x)
         return x + thought

@@ -29,7 +29,7 @@ MODEL_NAMES = ("cnn", "mlp", "resnet", "gpt")
 
 _AS_GIVEN = (
     "downlink", "feedback", "collective", "local_steps", "data", "momentum", "seed", "threads",
-    "checkpoint", "resume",
+    "checkpoint", "resume", "nodes",
 )  # fmt: skip
 
 # (batch size, learning rate) at which the model learns without tuning.
@@ -59,6 +59,12 @@ class TrainSettings:
     threads: int
     checkpoint: str | None
     resume: bool
+    nodes: int | None
+
+    @property
+    def ranks_in_node(self) -> int:
+        """How many workers share a link: one, if there are no nodes."""
+        return 1 if self.nodes is None else self.workers // self.nodes
 
     def arguments(self, *operators: str) -> list[str]:
         """The command line that gives these settings, for `operators` if any are named."""
@@ -79,6 +85,8 @@ class TrainSettings:
             # The words of the first release, which checkpoints have.
             shared |= {"master": self.downlink, "feedback": self.feedback}
             shared["scheme"] = self.collective
+        if self.nodes is not None:  # earlier releases had none
+            shared["nodes"] = self.nodes
         return {"operator": spec, "data": formats.kind_of(self.data), **shared}
 
     def folder(self, spec: str) -> Path | None:
@@ -97,9 +105,11 @@ def from_options(options: argparse.Namespace, *, workers: int | None = None) -> 
     model = options.model or ("gpt" if kind == "text" else "cnn")
     batch_size, lr = _USUAL[model]
     link = None if options.link in (None, quantities.UNSHAPED) else options.link
-    usual = DEFAULT_OPERATORS if link is None else LINK_OPERATORS
+    usual: tuple[str, ...] = DEFAULT_OPERATORS if link is None else LINK_OPERATORS
     if options.local_steps is not None:
         usual = LOCAL_OPERATORS
+    if options.nodes is not None:  # of which `auto` knows nothing
+        usual = tuple(spec for spec in usual if spec != AUTO)
     settings = TrainSettings(
         **{name: getattr(options, name) for name in _AS_GIVEN},
         operators=tuple(options.operator or usual),
@@ -155,6 +165,7 @@ def _check_choices(settings: TrainSettings, kind: str) -> None:
         registry.operator(settings.downlink)
     _check_feedback(settings)
     _check_switch(settings)
+    _check_nodes(settings)
     _check_link(settings)
     _check_rounds(settings)
     if settings.resume and settings.checkpoint is None:
@@ -195,6 +206,19 @@ def _check_switch(settings: TrainSettings) -> None:
             raise SpecError(f"--collective switch takes natural, not {spec}")
         if not is_reference(spec):
             check_switched(registry.operator(spec))
+
+
+def _check_nodes(settings: TrainSettings) -> None:
+    if settings.nodes is None:
+        return
+    if settings.nodes < 1 or settings.workers % settings.nodes:
+        raise SpecError(
+            f"--nodes {settings.nodes} must divide {settings.workers} workers into equal nodes"
+        )
+    if settings.collective != "sharded" or settings.local_steps is not None:
+        raise SpecError("--nodes has a collective of its own: leave the other and local steps out")
+    if AUTO in settings.operators:
+        raise SpecError("--operator auto times flat exchanges only: leave it or --nodes out")
 
 
 def _check_link(settings: TrainSettings) -> None:

@@ -71,10 +71,11 @@ def trained(document: dict[str, Any]) -> str:
     """What was trained, on how many workers, for how long."""
     s = document["settings"]
     link = document.get("link")
+    nodes = f" in {s['nodes']} nodes" if s.get("nodes") else ""
     on = f" on {link['kind']} links of {link['text']} each way" if link else ""
     return (
         f"{document['data']}, {s['model']} of {document['parameters']:,} parameters, "
-        f"{s['workers']} workers{on}, epochs: {s['epochs']}, batch {s['batch_size']} in all"
+        f"{s['workers']} workers{nodes}{on}, epochs: {s['epochs']}, batch {s['batch_size']} in all"
     )
 
 
@@ -95,9 +96,10 @@ def cells(run: dict[str, Any]) -> tuple[str, ...]:
 def _legend(document: dict[str, Any]) -> list[str]:
     runs = document["runs"]
     step = "mean" if any(run.get("local_steps") for run in runs) else "median"
+    there = " to other nodes" if document["settings"].get("nodes") else ""
     lines = [
         "accuracy: on the test set; loss: mean training loss of the last epoch",
-        "MB sent: by each rank in a step; × smaller: than the same gradients in fp32",
+        f"MB sent: by each rank{there} in a step; × smaller: than the same gradients in fp32",
         f"step ms = compute + codec + wire: the {step} step, and how much of it stands still for",
         "          encoding and decoding, and for the link and the other ranks",
     ]

@@ -53,7 +53,8 @@ def _bytes(run: dict[str, Any]) -> str:
     about = "about " if run["bytes_kind"] == "estimated" else ""
     if run["ratio"] >= 1.005:
         return f"sent {about}{run['ratio']:.1f}× fewer bytes"
-    return f"saved no bytes ({run['ratio']:.2f}× fewer)"
+    more = 1 / run["ratio"] if run["ratio"] else math.inf
+    return f"saved no bytes (sent {about}{more:.2f}× as many)"
 
 
 def _accuracy(run: dict[str, Any], baseline: dict[str, Any], test_samples: int) -> str:

@@ -23,6 +23,8 @@ VERIFIED_SPECS = (
 _FORMATS = (FLOAT32, BFLOAT16, FLOAT16)
 # Nothing, one value, around a byte of signs, around a block of the kernels, several blocks.
 CASE_LENGTHS = ((1, 7, 8, 9), (31, 4096, 4095), (4097, 333), (8192, 1000))
+# The interpreter takes its time for every row, and its blocks are longer than all of these.
+INTERPRETED_LENGTHS = ((1, 8), (31, 4095), (4097,), (1000,))
 _RANKS = 3
 # Kinds of vectors that a quick run takes at each of the lengths.
 _QUICK = {
@@ -72,13 +74,14 @@ def supported(spec: str, format: Format) -> str | None:
     return device.refusal(registry.operator(spec).kernel(4096, format), format)
 
 
-def every_case(*, thorough: bool) -> Iterator[Case]:
+def every_case(*, thorough: bool, on_device: bool = True) -> Iterator[Case]:
     """All cases of the operators that a device runs; few of them unless it is `thorough`."""
+    lengths = CASE_LENGTHS if on_device or thorough else INTERPRETED_LENGTHS
     for spec in VERIFIED_SPECS:
         for format in _FORMATS:
             if supported(spec, format) is not None:
                 continue
-            for place, counts in enumerate(CASE_LENGTHS):
+            for place, counts in enumerate(lengths):
                 for number, kind in enumerate(VECTOR_KINDS):
                     if thorough or kind in _QUICK[format][place]:
                         yield Case(spec, format.name, counts, kind, shift=(number + place) % 2)

@@ -21,6 +21,7 @@ from fewbits import backend, ddp
 from fewbits.backend.boxes import Boxes
 from fewbits.errors import FewbitsError
 from fewbits.exits import end_with_parent
+from fewbits.verify import quick_interpreter
 
 SHAPES = ((90, 67), (4099,), (9001,))
 TIMEOUT = 60.0  # seconds
@@ -45,6 +46,8 @@ def main() -> int:
     device, specs, steps, *files = words
     end_with_parent()
     torch.set_num_threads(1)
+    if device == "interpreted":
+        quick_interpreter.install()
     place, transport = _place(device)
     dist.init_process_group(transport, timeout=timedelta(seconds=TIMEOUT))
     result: dict[str, Any] = {"transport": transport}

@@ -187,4 +187,5 @@ def _refusal(status: int, detail: tuple[int, int]) -> DecodeError:
             f"the frame claims {detail[0]} elements, the limit is {detail[1]}: "
             "pass max_elements= if you trust the sender"
         )
-    return DecodeError(_MESSAGES[status].format(*detail))
+    cut = "the frame is cut: " if status == 31 and detail[1] < detail[0] else ""
+    return DecodeError(cut + _MESSAGES[status].format(*detail))

@@ -6,7 +6,8 @@ using namespace fuzz;
 
 namespace {
 
-constexpr uint32_t kBound = 300; // enough for 1,200 values and the step of unit()
+constexpr uint32_t kBound = 300; // enough for 5,200 values and the steps of unit()
+constexpr uint32_t kRatedBound = 65536;
 
 struct Sections {
     std::vector<uint8_t> scales, codes, key;
@@ -18,6 +19,9 @@ struct Case {
     bool dithered, fitted;
     size_t count;
     unsigned offset;
+    bool rated, coarse; // a rate is given, or a step that may have to be found again
+
+    uint32_t bound() const { return rated ? kRatedBound : kBound; }
 
     Format format() const { return format_of(dtype); }
     size_t total() const { return dtype == FEWBITS_FLOAT64 ? 8 : 4; }
@@ -29,8 +33,12 @@ struct Case {
         unit.kind = FEWBITS_TRELLIS;
         unit.dtype = static_cast<uint8_t>(dtype);
         unit.option = static_cast<uint8_t>(dithered + 2 * fitted + 4 * states);
-        unit.levels = static_cast<uint16_t>(kBound - 1);
-        unit.factors[0] = 0.1;
+        unit.levels = static_cast<uint16_t>(bound() - 1);
+        unit.factors[0] = coarse ? 3 : 0.1;
+        if (rated) { // from 2^-20 to 2^1
+            unit.factors[0] = 1.5;
+            unit.block = (32768 - 64 * 20) | uint64_t{32768 + 64} << 16;
+        }
         unit.factors[1] = 0.96;
         unit.values = values;
         unit.count = count;
@@ -82,7 +90,7 @@ Sections check_written(const Case &c, ConstBytes values) {
     with_each_table([&](int table) {
         const Buffer from(values, c.offset);
         const Buffer sections[] = {{c.scales(), c.offset},
-                                   {fewbits_coded_size(c.count, kBound, 1), c.offset},
+                                   {fewbits_coded_size(c.count, c.bound(), 1), c.offset},
                                    {c.key(), 1u}};
         fewbits_unit unit = c.unit(from.data(), sections);
         REQUIRE(run(fewbits_encode, unit) == FEWBITS_OK);
@@ -105,7 +113,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
               (control & 1) != 0,
               (control & 3) == 2,
               input.number(2) % 1200u, // up to eight lanes
-              static_cast<unsigned>(control >> 4 & 7)};
+              static_cast<unsigned>(control >> 4 & 7),
+              (shape & 128) != 0,
+              false};
+    c.coarse = c.fitted && (shape & 64) != 0;
+    if ((shape & 0x30) == 0x30) { // all lanes, and tables that are not weighed against other forms
+        c.count += 4000;
+    }
     if ((control & 128) != 0) {
         const Sections any = {std::vector<uint8_t>(c.scales(), damage < 128 ? 0x3C : damage),
                               section_from(input.rest(), (damage & 1) != 0),

@@ -24,6 +24,11 @@ OPERATORS = (
     TrellisPaths(0.01, "nearest", "least-squares", 16),
     TrellisPaths(0.03, "subtractive", "norm", 4),
     TrellisPaths(6.0, "subtractive"),
+    TrellisPaths(3.0, scale="least-squares"),  # of some vectors a finer step is taken
+    TrellisPaths(bits=2.0),
+    TrellisPaths(scale="least-squares", states=4, bits=0.5),
+    TrellisPaths(rounding="subtractive", states=16, bits=1.25),
+    TrellisPaths(bits=5.5),  # one table
 )
 operators = pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.spec)
 
@@ -90,6 +95,15 @@ def test_rows_of_all_lanes(operator: TrellisPaths, count: int) -> None:
     check(operator, FLOAT32, numbers(FLOAT32, x))
 
 
+@pytest.mark.parametrize("share", [0.8, 0.9, 0.999])
+def test_rows_with_many_zeros(share: float) -> None:
+    """From 7/8 of them on other forms than tables are looked at."""
+    x = np.random.default_rng(5).standard_normal(5000)
+    x[np.random.default_rng(6).random(5000) < share] = 0
+    for operator in (TrellisPaths(0.5), TrellisPaths(0.05, "subtractive"), TrellisPaths(bits=2.0)):
+        check(operator, FLOAT32, numbers(FLOAT32, x))
+
+
 def verdict(operator: TrellisPaths, parts: list, count: int) -> object:
     out = np.zeros(count, np.uint32)
     try:
@@ -112,7 +126,9 @@ def reference_verdict(operator: TrellisPaths, parts: list, count: int) -> object
     return trellis.values(levels, scale, FLOAT32, DITHER if how.dithered else None).tobytes()
 
 
-@pytest.mark.parametrize("operator", OPERATORS[:3], ids=lambda operator: operator.spec)
+@pytest.mark.parametrize(
+    "operator", [*OPERATORS[:3], OPERATORS[-1]], ids=lambda operator: operator.spec
+)
 def test_every_flipped_bit_and_every_length(operator: TrellisPaths) -> None:
     """Each is refused or gives other values, in the reference's words and by all tables."""
     count = 200

@@ -54,7 +54,7 @@ def test_defaults_are_left_out_and_order_is_that_of_the_fields() -> None:
         ("ratio=x", "ratio must be a number, got 'x'"),
         ("ratio=nan", "ratio must be finite, got 'nan'"),
         ("ratio=inf", "ratio must be finite, got 'inf'"),
-        ("mode=slow", "mode must be fast or exact or odd, got 'slow'"),
+        ("mode=slow", "mode must be fast, exact or odd, got 'slow'"),
         ("speed=3", "unknown parameter 'speed': example takes ratio, levels, mode"),
         ("levels", "expected key=value, got 'levels'"),
         ("levels=1,", "expected key=value, got ''"),

@@ -17,6 +17,7 @@ import fewbits
 from fewbits.errors import DecodeError, MissingExtraError, SpecError
 from fewbits.flower import CompressedGrid, client_mod
 from fewbits.flower.arrays import STYPE
+from fewbits.presets import PRESETS
 from unit.flower.federation import (
     Client,
     InOrder,
@@ -56,6 +57,23 @@ def test_the_first_broadcast_is_exact_and_later_ones_are_frames() -> None:
     "operator", ["natural", "natural:coder=rans", "rand-k:fraction=0.25|natural"]
 )
 def test_the_reference_is_what_every_client_received(operator: str, feedback: str | None) -> None:
+    check_references(operator, feedback)
+
+
+@pytest.mark.parametrize("preset", ["one-bit", "two-bit"])
+def test_presets_without_memory_are_known(preset: str) -> None:
+    local = check_references(preset, None)
+    frames = [own.content["arrays"]["matrix"].data for own in (local.down[-1], local.up[-1])]
+    assert {fewbits.inspect(frame).operator for frame in frames} == {PRESETS[preset].operator}
+
+
+def test_a_preset_with_memory_is_refused_with_what_to_write() -> None:
+    with pytest.raises(SpecError, match=r"name 'top-k.*natural' and feedback='ef14'"):
+        client_mod("tiny")
+
+
+def check_references(operator: str, feedback: str | None) -> LocalGrid:
+    """Every client received the model that the server holds."""
     local = LocalGrid(clients(4, operator, feedback=feedback))
     grid = CompressedGrid(local, operator, feedback=feedback, seed=2)
     seen = []
@@ -71,6 +89,7 @@ def test_the_reference_is_what_every_client_received(operator: str, feedback: st
         assert all(equal(one, other) for one, other in zip(client.received, seen, strict=True))
     # Lossy: the weights of the strategy are not those of the clients.
     assert not equal(result.arrays, seen[-1])
+    return local
 
 
 @pytest.mark.parametrize("feedback", FEEDBACKS)

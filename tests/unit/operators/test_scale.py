@@ -54,3 +54,13 @@ def test_natural_still_gives_powers_of_two() -> None:
 def test_a_number_that_is_no_omega_is_refused(omega: float) -> None:
     with pytest.raises(SpecError, match="omega must be"):
         ScaleDown(omega)
+
+
+def test_an_omega_that_contracts_nothing_is_told_with_the_one_to_write() -> None:
+    inner = "rand-k:fraction=0.11|natural"
+    told = r"leaves an error of 7.3.*write 'scale:omega=9.227'"
+    with pytest.warns(UserWarning, match=told) as caught:
+        frame = fewbits.compress(np.ones(100, np.float32), f"scale|{inner}", seed=1)
+    assert [own.filename for own in caught] == [__file__]
+    fewbits.decompress(frame)  # a reader is told nothing: warnings are errors here
+    assert fewbits.operator(f"scale:omega=9.227|{inner}").guarantee(65_536).error < 1

@@ -389,7 +389,7 @@ def test_a_frame_carries_a_key_of_its_own() -> None:
         ("block=40,alpha=0.2", "alpha=0.2 with block=40 needs .* directions for every block"),
         ("block=1024,alpha=0.01", "needs inf directions"),
         ("block=118,alpha=0.8", "needs .* directions for every block"),  # words of a group
-        ("scale=norm", "scale must be strict or mmse or unbiased, got 'norm'"),
+        ("scale=norm", "scale must be strict, mmse or unbiased, got 'norm'"),
     ],
 )
 def test_what_cannot_be_searched_is_refused(spec: str, message: str) -> None:

@@ -103,6 +103,7 @@ DIFFERENCES = {
     "collective": Difference({"collective": "star"}),
     "aggregators": Difference(of_switch(chunk=99), of_switch()),
     "allow_bias": Difference({"allow_bias": True}, {"uplink": "auto"}),
+    "across": Difference({"across": (0, 1)}),
     "local_steps": Difference({"local_steps": 3}, make=local),
     "outer": Difference({"outer": "sgd:lr=0.5"}, make=local),
     "overlap": Difference({"overlap": True}, make=local),

@@ -79,6 +79,11 @@ def test_a_key_comes_from_a_file_or_the_environment(
         chosen_key(SECRET, file)
 
 
+def test_bytes_are_a_key_as_they_are() -> None:
+    key = bytes(15) + b"\n"  # as one in 128 random keys ends
+    assert SwitchKey(key).root == hashlib.blake2s(key).digest()
+
+
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o610])
 def test_a_key_file_that_others_may_use_is_refused(tmp_path: Path, mode: int) -> None:
     file = tmp_path / "key"

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -211,21 +212,45 @@ def test_messages_hide_behind_computing_and_coding_does_not() -> None:
 
 
 @pytest.mark.parametrize("slowdown", [1.0, 81 / 64, 2.0])
-def test_the_break_even_bandwidth_is_where_both_take_the_same_time(slowdown: float) -> None:
+@pytest.mark.parametrize("link", [Link(1.0), Link(1.0, 0.0005), Link(1.0, 0.0, 0.002, 0.3)])
+@pytest.mark.parametrize("overlap", [0.0, 0.7])
+def test_the_break_even_bandwidth_is_where_both_take_the_same_time(
+    slowdown: float, link: Link, overlap: float
+) -> None:
     for workers in (2, 8):
-        job = TrainingJob(10_000_000, workers, 0.05)
-        rate = cost.break_even_bits_per_second(job, NINE, slowdown=slowdown)
-        assert slowdown * seconds(job, rate, NINE) == pytest.approx(seconds(job, rate))
-        assert slowdown * seconds(job, rate / 2, NINE) < seconds(job, rate / 2)
-        assert slowdown * seconds(job, rate * 2, NINE) > seconds(job, rate * 2)
+        job = TrainingJob(10_000_000, workers, 0.05, overlap)
+
+        def lead(rate: float, job: TrainingJob = job) -> float:
+            there = replace(link, bandwidth_bits_per_second=rate)
+            plain = cost.step_time(job, there).total_seconds
+            return plain - slowdown * cost.step_time(job, there, NINE, cost.sharded).total_seconds
+
+        rate = cost.break_even_bits_per_second(job, link, NINE, slowdown=slowdown)
+        assert 1e6 < rate < 1e13
+        assert abs(lead(rate)) < 1e-9
+        assert all(lead(rate * factor) > 0 for factor in (0.01, 0.5, 0.99))
+        assert all(lead(rate * factor) < 0 for factor in (1.01, 2.0, 100.0))
+
+
+def test_without_latency_the_break_even_has_a_formula() -> None:
+    job = TrainingJob(10_000_000, 8, 0.05)
+    traffic = cost.sharded(job.values, 8)
+    coding = cost.step_time(job, Link(1e9), NINE, cost.sharded).codec_seconds
+    saved = cost.plain(job.values, 8).sent * 32 - 1.2 * traffic.sent * 9
+    found = cost.break_even_bits_per_second(job, Link(1e9), NINE, slowdown=1.2)
+    assert found == pytest.approx(saved / (0.2 * 0.05 + 1.2 * coding))
 
 
 def test_some_codecs_gain_on_no_link_and_some_on_every_one() -> None:
-    assert cost.break_even_bits_per_second(JOB, Codec(32.0, 1e9, 1e9)) == 0
-    assert cost.break_even_bits_per_second(JOB, NINE, slowdown=4.0) == 0
-    assert cost.break_even_bits_per_second(JOB, Codec(9.0)) == math.inf
+    link = Link(1e9)
+    assert cost.break_even_bits_per_second(JOB, link, Codec(32.0, 1e9, 1e9)) == 0
+    assert cost.break_even_bits_per_second(JOB, link, NINE, slowdown=4.0) == 0
+    assert cost.break_even_bits_per_second(JOB, link, Codec(9.0)) == math.inf
     alone = TrainingJob(10_000_000, 1, 0.05)
-    assert cost.break_even_bits_per_second(alone, NINE) == 0
+    assert cost.break_even_bits_per_second(alone, link, NINE) == 0
+    # A ring of eight waits fourteen times for a message, the sharded exchange twice.
+    ring = TrainingJob(10_000_000, 8, 0.05)
+    assert cost.break_even_bits_per_second(ring, Link(1e9, 0.1), NINE) == math.inf
 
 
 @pytest.mark.parametrize(
@@ -241,7 +266,7 @@ def test_some_codecs_gain_on_no_link_and_some_on_every_one() -> None:
         (lambda: TrainingJob(1, 1, 1.0, overlap=1.5), "overlap must lie between 0 and 1"),
         (lambda: MODELS[1].slowdown(1.0, 1.5), "theta must lie between 0 and 1"),
         (lambda: MODELS[1].speedup(1.0, 0.0, 1.0), "bits_per_value must be positive"),
-        (lambda: cost.break_even_bits_per_second(JOB, NINE, slowdown=0.0), "slowdown"),
+        (lambda: cost.break_even_bits_per_second(JOB, Link(1e9), NINE, slowdown=0.0), "slowdown"),
     ],
 )
 def test_what_makes_no_sense_is_refused(make: object, message: str) -> None:

@@ -54,14 +54,25 @@ def test_compression_is_advised_on_slow_links_only() -> None:
     assert planner.best([]) is None
 
 
-def test_compression_pays_below_the_largest_break_even() -> None:
-    rows = planner.ranked(ALL, setting(1e9))
-    below = planner.pays_below_bits_per_second(rows)
-    job = TrainingJob(25_000_000, 8, 0.2)
-    for factor, sign in ((0.5, 1), (2.0, -1)):
-        own = [planner.predict(candidate, Setting(job, Link(factor * below))) for candidate in ALL]
-        gains = [row.gain for row in own if row.gain is not None]
-        assert (max(gains) - 1) * sign > 0
+@pytest.mark.parametrize("latency", [0.0, 0.0001, 0.001, 0.01])
+@pytest.mark.parametrize("overlap", [0.0, 0.9])
+@pytest.mark.parametrize("candidates", [ALL, [NATURAL], [CAST], [NOISY]])
+def test_advice_changes_exactly_where_compression_is_said_to_pay(
+    latency: float, overlap: float, candidates: list[Candidate]
+) -> None:
+    job = TrainingJob(25_000_000, 2, 0.2, overlap)
+
+    def rows(rate: float) -> list[planner.Prediction]:
+        return planner.ranked(candidates, Setting(job, Link(rate, latency, 0.001, 0.2)))
+
+    below = planner.pays_below_bits_per_second(rows(1e9))
+    assert below == pytest.approx(planner.pays_below_bits_per_second(rows(1e11)))
+    for rate in (1e3, 1e6, 1e8, 1e9, 1e11, 0.999 * below, 1.001 * below):
+        assert rate == 0 or (planner.best(rows(rate)) is not None) == (rate < below)
+    for row in rows(1e9):
+        even, pays = row.break_even_bits_per_second, row.pays_below_bits_per_second
+        assert (even is None) == (pays is None)
+        assert even is None or pays == 0 or pays < even
     assert planner.pays_below_bits_per_second([]) == 0
 
 

@@ -107,6 +107,27 @@ def test_the_modelled_wire_is_bytes_over_the_rate_and_marked() -> None:
     assert "26.0*" not in shown
 
 
+def test_the_ranks_of_a_node_share_its_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Laid:
+        def __init__(self, rate: float, ranks: int) -> None:
+            self.ranks = ranks
+
+        def inside(self, rank: int) -> tuple[str, ...]:
+            assert rank < self.ranks
+            return (f"in {rank}",)
+
+        def address(self, rank: int) -> str:
+            return f"address {rank}"
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(links, "EmulatedLinks", Laid)
+    with links.opened("100Mbit", 6, sharing=3) as meeting:
+        assert [meeting.inside(rank) for rank in range(6)] == [("in 0",)] * 3 + [("in 1",)] * 3
+        assert meeting.master == "address 0"
+
+
 @pytest.mark.parametrize("missing", ["unshare", "nsenter", "ip", "tc"])
 def test_a_missing_program_is_named_with_its_package(
     missing: str, monkeypatch: pytest.MonkeyPatch

@@ -45,7 +45,7 @@ def test_a_cut_frame_is_told_its_whole_length(spec: str) -> None:
     frame = fewbits.compress(np.linspace(-1, 1, 1000, dtype=np.float32), spec, seed=1)
     first = len(frame) - 4 - sum(parse(frame).header.lengths)
     for kept in (*range(first + 4, len(frame), 37), len(frame) - 1):
-        told = f"the header declares {len(frame)} bytes, {kept} given"
+        told = f"the frame is cut: the header declares {len(frame)} bytes, {kept} given"
         with pytest.raises(DecodeError, match=told):
             fewbits.decompress(frame[:kept])
 

@@ -19,7 +19,22 @@ SAME_NUMBERS = "every thread gets the same number"
 _REGISTER = re.compile(r"%\w+(?:\.\w+)?")
 # They read or write more than registers, or other threads' registers.
 _NOT_ALONE = frozenset(
-    ("ld", "st", "atom", "red", "bar", "barrier", "shfl", "redux", "vote", "bra", "ret", "exit")
+    (
+        "ld",
+        "st",
+        "ldmatrix",
+        "stmatrix",
+        "atom",
+        "red",
+        "bar",
+        "barrier",
+        "shfl",
+        "redux",
+        "vote",
+        "bra",
+        "ret",
+        "exit",
+    )
 )
 
 

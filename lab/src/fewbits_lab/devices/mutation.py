@@ -95,7 +95,8 @@ def _other_registers(
 ) -> list[str]:
     """A register that was used shortly before, of the same kind, in the place of a source."""
     sources = list(_REGISTER.finditer(rest, behind))
-    if not sources or op.startswith(("ld", "st", "atom", "red")):
+    moves_one = op.startswith(("ld", "st", "atom", "red")) and "matrix" not in op
+    if not sources or moves_one:
         return []
     own = chance.choice(sources)
     prefix = own[0].rstrip("0123456789")

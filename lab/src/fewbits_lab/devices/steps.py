@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fewbits_lab.devices import accesses, warps
+from fewbits_lab.devices import accesses, matrices, warps
 from fewbits_lab.devices.floats import GARBAGE
 from fewbits_lab.devices.lanes import BlockGroup, Step, source
 from fewbits_lab.devices.operations import operation
@@ -16,6 +16,7 @@ _SPECIAL: dict[str, Callable[[PtxProgram, Instruction], Step]] = {
     "ld": accesses.load, "st": accesses.store, "atom": accesses.atomic, "red": accesses.atomic,
     "bar": accesses.barrier, "barrier": accesses.barrier, "selp": accesses.select,
     "shfl": warps.shuffle, "redux": warps.reduction, "vote": warps.vote,
+    "stmatrix": matrices.store_matrices, "ldmatrix": matrices.load_matrices,
 }  # fmt: skip
 
 

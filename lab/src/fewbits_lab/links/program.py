@@ -25,17 +25,21 @@ from fewbits_lab.links.network import Network
 LINK_PATIENCE = 120.0  # seconds
 
 
-def launched(network: Network, script: str, *arguments: str) -> Iterator[dict[str, Any]]:
+def launched(
+    network: Network, script: str, *arguments: str, width: int = 1
+) -> Iterator[dict[str, Any]]:
     """The lines of rank 0, each a JSON object; no process outlives the call.
 
-    Every rank is `script … --rank WORK`, with what `join` wants to know.
+    Every rank is `script … --rank WORK`, with what `join` wants to know. A namespace has `width`
+    ranks that follow each other.
     """
     with tempfile.TemporaryDirectory() as scratch:
         ranks = []
         try:
-            for number in range(network.ranks):
-                work = json.dumps([number, network.ranks, f"{scratch}/store"])
-                inside = ["ip", "netns", "exec", network.namespace(number), sys.executable]
+            for number in range(network.ranks * width):
+                work = json.dumps([number, network.ranks * width, f"{scratch}/store"])
+                namespace = network.namespace(number // width)
+                inside = ["ip", "netns", "exec", namespace, sys.executable]
                 ranks.append(
                     subprocess.Popen(
                         [*inside, script, *arguments, "--rank", work],

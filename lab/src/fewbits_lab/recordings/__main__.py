@@ -1,6 +1,6 @@
-"""Train three small models and keep the gradients of some steps, for `fewbits-lab coders`.
+"""Train four small models and keep the gradients of some steps, for `fewbits-lab coders`.
 
-    python -m fewbits_lab.recordings [--models cnn resnet gpt] [--out DIR]
+    python -m fewbits_lab.recordings [--models cnn resnet alexnet gpt] [--out DIR]
 
 writes flat float32 vectors `DIR/MODEL-stepNNNN.npy`, parameters in the model's order, and
 `DIR/gradients.json` with what they are. Nothing is downloaded: images are the digits that come with
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from fewbits.train import data, models
 from fewbits_lab.recordings import training as recording
 from fewbits_lab.recordings.training import Batches
-from fewbits_lab.training.models import BatchNormBlock
+from fewbits_lab.training.models import AlexNetLike, BatchNormBlock
 
 OUT = Path("gradients")
 STEPS = (2, 10, 40)
@@ -120,6 +120,15 @@ def resnet(_: Path | None) -> Recipe:
     return model, optimizer, _enlarged(recording.shuffled(digits, _SEED, LARGE_BATCH))
 
 
+def alexnet(_: Path | None) -> Recipe:
+    """AlexNet's layers, small, on the enlarged digits, whose grey is given as three colours."""
+    digits = data.load("digits")
+    model = AlexNetLike()
+    optimizer = torch.optim.SGD(model.parameters(), 0.02, momentum=0.9, weight_decay=1e-4)
+    batches = _enlarged(recording.shuffled(digits, _SEED))
+    return model, optimizer, ((x.expand(-1, 3, -1, -1), y) for x, y in batches)
+
+
 def gpt(text: Path | None) -> Recipe:
     """A character-level GPT with norms before the layers, trained with AdamW."""
     letters = np.frombuffer(_read(text).encode("utf-32-le"), "<u4")
@@ -130,7 +139,12 @@ def gpt(text: Path | None) -> Recipe:
     return model, torch.optim.AdamW(model.parameters(), 1e-3), _sequences(ids.astype(np.int64))
 
 
-RECIPES: dict[str, Callable[[Path | None], Recipe]] = {"cnn": cnn, "resnet": resnet, "gpt": gpt}
+RECIPES: dict[str, Callable[[Path | None], Recipe]] = {
+    "cnn": cnn,
+    "resnet": resnet,
+    "alexnet": alexnet,
+    "gpt": gpt,
+}
 
 
 class WideGpt(nn.Module):

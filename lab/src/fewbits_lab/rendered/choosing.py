@@ -1,11 +1,13 @@
-"""docs/choosing.md, from `bits_error.py`, `equal_bits.py` and others."""
+"""docs/choosing.md, from `bits_error.py`, `trellis_bits.py` and others."""
 
 from fewbits_lab.prose import paragraph, span, table
 from fewbits_lab.results import results
 from fewbits_lab.studies.bench import text as bench_text
 from fewbits_lab.studies.bits_error.text import bits, error, gap_to_bound
-from fewbits_lab.studies.equal_bits.text import nu
 from fewbits_lab.studies.feedback import show as feedback_show
+from fewbits_lab.studies.trellis_bits.run import SCALAR, TRELLIS
+from fewbits_lab.studies.trellis_bits.text import error as at_equal_bits
+from fewbits_lab.studies.trellis_bits.text import nu
 
 
 def short_answer() -> str:
@@ -19,9 +21,10 @@ def short_answer() -> str:
     excess = max(row["excess"] for row in results("spherical-speed")["rows"])
     rows = [
         ["to switch it on and not think", f"`{coded}`: unbiased with ω = 1/8 for every vector, {bits(coded):.1f} bits a Gaussian value, {pace} times the speed of memcpy"],
-        ["fewer bits, several workers averaged", f"`{subtractive}`: unbiased, error ν/3 whatever the vector, {bits(subtractive):.1f} bits at ν = 0.1; `{nu(2)}` for 2 bits, `{nu(4)}` for 4"],
+        ["two bits, several workers averaged, a slow link", f"`two-bit`, a preset: `trellis:rounding=subtractive`, exactly unbiased, error {at_equal_bits('gaussian', TRELLIS, 2):.2g} on a Gaussian vector and less on gradients; coding takes longer than with the rows around it"],
+        ["about one bit, many workers averaged", f"`one-bit`, a preset: the same with the error {at_equal_bits('gaussian', TRELLIS, 1):.2g}"],
+        ["other rates, or coding that is faster", f"`{subtractive}`: unbiased, error ν/3 whatever the vector, {bits(subtractive):.1f} bits at ν = 0.1; `{nu(SCALAR, 2)}` for 2 bits, `{nu(SCALAR, 4)}` for 4"],
         ["the same for vectors that are mostly zeros", "`sparse-dithering:rounding=stochastic`: zeros stay zeros and cost next to nothing"],
-        ["about one bit, several workers averaged", "`hadamard:signs=private\\|sparse-dithering:nu=1.5,scale=matched`: nearly unbiased, the bias is below"],
         ["the least error for the bits, with error feedback or one sender", f"`sparse-dithering:scale=least-squares`: within {gap_to_bound():.2f} bit of ½ log₂(1/error) on a Gaussian vector"],
         [f"{span(tiny, 2)} bits, with error feedback", "`tiny`, a preset of `fewbits.ddp`: [its evidence](feedback.md#which-operator-and-feedback-the-evidence)"],
         ["a sum that a device can add up in integers", "`natural`: signed powers of two"],
@@ -39,7 +42,8 @@ def figure() -> str:
 
     return paragraph(
         "![Bits per coordinate against relative squared error, measured on a Gaussian vector of a million float32",
-        "values. Curves of sparse dithering run along the lower bound, 4 to the power of minus b; with least squares it",
+        "values. Curves of sparse dithering run along the lower bound, 4 to the power of minus b, and those of the trellis",
+        "nearer to it up to six bits; with least squares sparse dithering",
         f"is at most {gap_to_bound():.2f} bits above it. Natural takes {point('natural')}, or",
         f"{bits('natural:coder=rans'):.2f} bits entropy coded; natural dithering {point('natural-dithering')};",
         f"spherical {point('spherical')}; sign {point('sign')}](_static/bits-error.svg)",

@@ -19,6 +19,7 @@ from fewbits_lab.studies.bench import text as bench
 from fewbits_lab.studies.bench_dtypes import text as bench_dtypes
 from fewbits_lab.studies.bias import text as bias
 from fewbits_lab.studies.bits_error import text as bits_error
+from fewbits_lab.studies.clusters import text as clusters
 from fewbits_lab.studies.coding import text as coders
 from fewbits_lab.studies.compatibility import text as compatibility
 from fewbits_lab.studies.demo import text as demo
@@ -44,12 +45,15 @@ from fewbits_lab.studies.theorems import text as theorems
 from fewbits_lab.studies.time_saved import text as time_saved
 from fewbits_lab.studies.time_to_accuracy import text as race
 from fewbits_lab.studies.transport import text as transport
+from fewbits_lab.studies.trellis_bits import text as trellis_bits
+from fewbits_lab.studies.two_bit_training import text as two_bit
 
 FIGURES: dict[str, Block] = {
     "docs/_static/bits-error.svg": bits_error.figure,
     "docs/_static/dithering-bits.svg": dithering_bits.dithering_figure,
     "docs/_static/step-time.svg": chart.chart,
     "docs/_static/time-saved.svg": time_saved.saved_figure,
+    "docs/_static/trellis-bits.svg": trellis_bits.trellis_figure,
 }
 PAGES: dict[str, dict[str, Block]] = {
     "README.md": {
@@ -66,13 +70,16 @@ PAGES: dict[str, dict[str, Block]] = {
         "claim": accuracy.claim,
         "table": accuracy.accuracy_table,
         "tiny": feedback.tiny,
+        "two-bit": two_bit.losses_verdict,
+        "two-bit-losses": two_bit.losses_table,
     },
     "docs/architecture.md": {"checksum": bench.checksum},
     "docs/choosing.md": {
         "short-answer": choosing.short_answer,
         "figure": choosing.figure,
         "costs": bits_error.costs_table,
-        "equal-bits": equal_bits.equal_table,
+        "equal-bits": trellis_bits.equal_table,
+        "equal-verdict": trellis_bits.equal_verdict,
         "bias": equal_bits.bias_verdict,
         "dithering": dithering_bits.dithering_verdict,
         "dithering-table": dithering_bits.dithering_table,
@@ -108,6 +115,7 @@ PAGES: dict[str, dict[str, Block]] = {
         "codes": partial(operators.codes_table, stages=False),
         "stage-codes": partial(operators.codes_table, stages=True),
     },
+    "docs/clusters.md": {"clusters": clusters.clusters_text},
     "docs/fsdp.md": {"runs": sharded.runs_table, "verdict": sharded.verdict},
     "docs/gpus.md": {
         "claim": device.claim,
@@ -167,6 +175,7 @@ PAGES: dict[str, dict[str, Block]] = {
         "links-seconds": switch_links.links_seconds,
         "accuracy": accuracy.on_the_switch,
     },
+    "docs/theory.md": {"granular": bits_error.granular},
     "docs/when-not.md": {
         "then-rather": links.powersgd_verdict,
         "biased": slow_links.biased_are_faster,

@@ -16,6 +16,8 @@ def operators_note() -> str:
     times = span(map(coding_text.smaller, coding_text.vectors("resnet", "gpt")), 1)
     found = results("bench-dtypes")
     copied = found["memcpy_gigabytes_per_second"]
+    list_run = results("bench")
+    here, there = (own["machine"]["simd"] for own in (found, list_run))
     return paragraph(
         "ω: unbiased, E‖C(x) − x‖² ≤ ω‖x‖². α: biased, ‖C(x) − x‖² ≤ α‖x‖², and where rounding is random, as in",
         "`top-k|natural`, only in expectation. Both hold for every x of `float32` within",
@@ -25,7 +27,9 @@ def operators_note() -> str:
         f"memcpy of it ran at {copied:.1f} GB/s. The last column has the slowest and the fastest of `bfloat16`, `float16` and",
         "`float64`, for as many values: [all of them](#operators-and-dtypes). On gradients of a ResNet-18 and a small GPT",
         f"`coder=rans` is {times} times smaller than `float32`: [entropy coding](coding.md) compares it with zstd and",
-        "others.",
+        "others. The tables and the list above are two runs: these calls were made with the",
+        f"{here} kernels, those of the list with {there} on {list_run['elements']:,} values. So `natural` has two speeds on this page;",
+        "compare figures of one run only.",
     )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from fewbits.backend.kernel import Kernel, RowDirection
 from fewbits.reference.formats import Format
 
 LineNumbers = npt.NDArray[np.int64]
-_INTERPRETED_BLOCK = 1 << 16  # a program costs the interpreter more than its values do
+_INTERPRETED_BLOCK = 1 << 13  # a program costs the interpreter as much as these values
 WIDE_ACCESS = 16
 _one_at_a_time = threading.Lock()
 

@@ -18,6 +18,11 @@ DEVICE_KINDS: dict[Kind, ModuleType] = {
     Kind.DITHERING: dithering,
 }
 _INSTEAD = "run it on the host, with staged=True"
+# What comes nearest among the operators that a device runs.
+_NEAREST = {
+    Kind.TRELLIS: "trellis: use standard-dithering",
+    Kind.GRID: "sparse-dithering: use standard-dithering",
+}
 
 
 def refusal(kernel: Kernel, format: Format, instead: str = _INSTEAD) -> str | None:
@@ -31,6 +36,8 @@ def refusal(kernel: Kernel, format: Format, instead: str = _INSTEAD) -> str | No
         names = "|".join(own.kind.name.lower().replace("_", "-") for own in kernel.before)
         return f"a device has no kernel for {names} before another operator: {instead}"
     kind = DEVICE_KINDS.get(kernel.kind)
+    if kernel.kind in _NEAREST:
+        return f"a device has no kernel for {_NEAREST[kernel.kind]}, or {instead}"
     if kind is None:
         name = kernel.kind.name.lower().replace("_", "-")
         return f"a device has no kernel for {name}: {instead}"

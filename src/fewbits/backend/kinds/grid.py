@@ -68,7 +68,7 @@ def run(direction: RowDirection, row: Row) -> Written:
             written = _decode_together(row, how)
     if written is not None:
         return written
-    return run_whole(direction, row, _numbers(how), factors=(how.nu, how.shrink))
+    return run_whole(direction, row, _numbers(how), factors=how.factors)
 
 
 def _numbers(how: Grid) -> _Numbers:
@@ -90,7 +90,7 @@ def _run_slices(
     def work(number: int) -> Tally:
         part = slices[number]
         first, last = part.start // how.block * item, -(-part.stop // how.block) * item
-        room = _room(codes.array(), part, count)
+        room = share_of(codes.array(), part, count)
         if not encodes:
             room = slice(*(starts[-(-at // CODER_BLOCK)] for at in (part.start, part.stop)))
         option, levels, block = _numbers(how)
@@ -100,7 +100,7 @@ def _run_slices(
             part.start, row.key, 0,
             (scales.address + first, codes.address + room.start, keys[0].address if keys else 0),
             (last - first, room.stop - room.start, keys[0].size if keys else 0),
-            levels, block, (how.nu, how.shrink),
+            levels, block, how.factors,
         )  # fmt: skip
         _, size, _, saturated, nonfinite = native_rows.run_row(direction, own)
         if encodes:
@@ -115,7 +115,7 @@ def _run_slices(
     return Written(met, (scales.size, size, *(key.size for key in keys)))
 
 
-def _room(section: Bytes, part: slice, count: int) -> slice:
+def share_of(section: Bytes, part: slice, count: int) -> slice:
     """A slice's share of the section. It is enough unless slices differ much."""
     return slice(section.size * part.start // count, section.size * part.stop // count)
 
@@ -145,7 +145,7 @@ def _encode_together(row: Row, how: Grid) -> Written | None:
         found = encode_slices(bits, format, sent, how, shift, row)
     except RuntimeError:  # a slice's share of the section is too small for it
         return None
-    products, squared = (_in_order(found.sums[:, column]) for column in (0, 1))
+    products, squared = (in_order(found.sums[:, column]) for column in (0, 1))
     if found.nonfinite:
         return None
     if how.scale != NORM:
@@ -158,7 +158,8 @@ def _encode_together(row: Row, how: Grid) -> Written | None:
     return Written(Tally(), (coders.write_floats(sent, scales), found.size, *written))
 
 
-def _in_order(terms: Numbers) -> float:
+def in_order(terms: Numbers) -> float:
+    """The sum, term by term."""
     together = 0.0
     for term in terms.tolist():  # as one thread would
         together += term
@@ -174,7 +175,7 @@ def encode_slices(
 
     def work(number: int) -> functions.CodedSteps:
         piece = slices[number]
-        room = _room(section, piece, bits.size)
+        room = share_of(section, piece, bits.size)
         task = _task(how, format, how.rounding, row.key, piece.start, shift)
         each = np.repeat(step, -(-(piece.stop - piece.start) // CODER_BLOCK))
         own = functions.steps_encode(bits[piece], task, each, section[room])

@@ -31,6 +31,8 @@ _SPECS = (
     "sparse-dithering:rounding=stochastic",
     "sparse-dithering:rounding=subtractive",
     "sparse-dithering:nu=1,scale=least-squares",
+    "trellis:nu=0.32,rounding=subtractive",
+    "trellis:scale=least-squares",
     "hadamard:signs=private|sparse-dithering:nu=1.5,scale=matched",
     "spherical",
     "spherical:scale=unbiased",
@@ -39,12 +41,17 @@ _SPECS = (
     "rand-k:fraction=0.01|natural",
     "hadamard|natural",
 )
+TRELLIS_CURVE, TRELLIS_FIT_CURVE = "trellis", "trellis, least squares"
 CURVES = {
     "least squares": "sparse-dithering:nu={},scale=least-squares",
     "subtractive": "sparse-dithering:nu={},rounding=subtractive",
     "stochastic": "sparse-dithering:nu={},rounding=stochastic",
+    TRELLIS_CURVE: "trellis:nu={},rounding=subtractive",
+    TRELLIS_FIT_CURVE: "trellis:nu={},scale=least-squares",
 }
 _NUS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.5, 1, 2, 4)
+# Levels have at most 16 bits, and what is rounded to the nearest level must lose less than it has.
+_RANGES = {TRELLIS_CURVE: (0.0003, 4), TRELLIS_FIT_CURVE: (0.0003, 0.5)}
 OPERATOR, BASELINE = "operator", "baseline"  # or the name of a curve
 
 
@@ -67,7 +74,9 @@ def rows(settings: StudySettings, tick: Tick) -> list[BitsErrorRow]:
     d = _QUICK if settings.quick else DIMENSION
     x = vector(d, settings.seed)
     cases = [(OPERATOR, spec) for spec in _SPECS]
-    cases += [(curve, own.format(nu)) for curve, own in CURVES.items() for nu in _NUS]
+    for curve, template in CURVES.items():
+        low, high = _RANGES.get(curve, (0, math.inf))
+        cases += [(curve, template.format(nu)) for nu in _NUS if low <= nu <= high]
     found = []
     for part, (kind, spec) in enumerate(cases, 1):
         unbiased = fewbits.operator(spec).guarantee(d).unbiased

@@ -9,7 +9,15 @@ import numpy as np
 from fewbits_lab import figures
 from fewbits_lab.baselines import BASELINES
 from fewbits_lab.experiment import Experiment
-from fewbits_lab.studies.bits_error.run import BASELINE, CURVES, OPERATOR, BitsErrorRow, rows
+from fewbits_lab.studies.bits_error.run import (
+    BASELINE,
+    CURVES,
+    OPERATOR,
+    TRELLIS_CURVE,
+    TRELLIS_FIT_CURVE,
+    BitsErrorRow,
+    rows,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,6 +34,10 @@ _LABELS = {
     "spherical": ((40, 24), "left", "center"),
     "sign": ((0, -36), "center", "top"),
 }
+
+
+_STYLES = {"least squares": "--", "subtractive": "--", TRELLIS_FIT_CURVE: "-", TRELLIS_CURVE: "-"}
+_NAMES = {TRELLIS_CURVE: "trellis, subtractive", TRELLIS_FIT_CURVE: TRELLIS_FIT_CURVE}
 
 
 def findings(table: Sequence[BitsErrorRow]) -> list[str]:
@@ -68,7 +80,7 @@ def _curve_bits(table: Sequence[BitsErrorRow], curve: str, error: float) -> floa
 
 
 def draw(table: Sequence[BitsErrorRow]) -> "Figure":
-    """Log error over bits: the bound, sparse dithering as curves, operators and baselines."""
+    """Log error over bits: the bound, scalar and trellis as curves, operators and baselines."""
     drawn, (plot,) = figures.panels(
         f"A Gaussian vector of {table[0].d:,} float32 values", width=7.6, height=5
     )
@@ -77,11 +89,11 @@ def draw(table: Sequence[BitsErrorRow]) -> "Figure":
     plot.fill_between(bits, 4.0**-bits, _FLOOR, color=figures.GREY, alpha=0.12, lw=0)
     plot.text(0.25, 3e-5, "lower bound $4^{-b}$:\nno operator can be\nbelow this line",
               color=figures.GREY)  # fmt: skip
-    for curve, style in zip(CURVES, ("-", "--", ":"), strict=True):
+    for curve, style in _STYLES.items():
         own = [row for row in table if row.kind == curve]
         plot.plot([row.bits_per_coordinate for row in own],
                   [row.relative_squared_error for row in own], style,
-                  color=_colour(own[0]), label=f"sparse-dithering, {curve}")  # fmt: skip
+                  color=_colour(own[0]), label=_NAMES.get(curve, f"scalar, {curve}"))  # fmt: skip
     for row in table:
         if row.operator in _LABELS and row.kind == OPERATOR:
             _operator(plot, row)

@@ -3,10 +3,16 @@
 import math
 
 from fewbits_lab import figures
-from fewbits_lab.prose import code, one, table
+from fewbits_lab.prose import code, one, paragraph, span, table
 from fewbits_lab.record import Item
 from fewbits_lab.results import results
-from fewbits_lab.studies.bits_error.run import OPERATOR, BitsErrorRow
+from fewbits_lab.studies.bits_error.run import (
+    CURVES,
+    OPERATOR,
+    TRELLIS_CURVE,
+    TRELLIS_FIT_CURVE,
+    BitsErrorRow,
+)
 from fewbits_lab.studies.bits_error.show import draw
 
 PROMISES = {
@@ -19,6 +25,8 @@ PROMISES = {
     "sparse-dithering:rounding=subtractive": "ω = ν/3",
     "sparse-dithering": "α = ν",
     "sparse-dithering:nu=1,scale=least-squares": "α = 1 − 3/(4d)",
+    "trellis:nu=0.32,rounding=subtractive": "ω = ν/3",
+    "trellis:scale=least-squares": "α = ν",
     "hadamard:signs=private|sparse-dithering:nu=1.5,scale=matched": "none that is useful",
     "spherical": "α = 1/2",
     "spherical:scale=unbiased": "ω = 0.81",
@@ -53,6 +61,26 @@ def gap_to_bound() -> float:
         float(row["bits_per_coordinate"] - math.log2(1 / row["relative_squared_error"]) / 2)
         for row in rows
     )
+
+
+def granular() -> str:
+    """The trellis's gain by its error in steps, and what that leaves to the bound."""
+    nus = ("0.01", "0.03")
+    step = (31 / 32) ** 2  # of what `nu` says, squared
+    rows = results("bits-error")["rows"]
+    own = [one(rows, kind=TRELLIS_CURVE, operator=CURVES[TRELLIS_CURVE].format(nu)) for nu in nus]
+    square = float(own[0]["relative_squared_error"]) / float(nus[0]) / step
+    gain = -10 * math.log10(3 * square)
+    nearest = [
+        one(rows, kind=TRELLIS_FIT_CURVE, operator=CURVES[TRELLIS_FIT_CURVE].format(nu))
+        for nu in nus
+    ]
+    return paragraph(
+        f"On a Gaussian vector of a million values the trellis of 8 states has *e* = {square:.4f}: a gain of {gain:.2f} dB of at most",
+        f"{10 * math.log10(2 * math.pi * math.e / 12):.2f}. That leaves {math.log2(math.pi * math.e * square / 2) / 2:.3f} bits; whole frames, with their tables and the states of",
+        f"32 lanes a block, are {span((row['above_bound'] for row in nearest), 3)} bits above the limit (`scale=least-squares`,",
+        f"{span((row['bits_per_coordinate'] for row in nearest), 1)} bits).",
+    )  # fmt: skip
 
 
 def costs_table() -> str:

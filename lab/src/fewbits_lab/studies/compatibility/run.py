@@ -23,7 +23,7 @@ from fewbits_lab.store import write
 
 COMPATIBILITY = Path(__file__).with_name("result.json")
 CHECKOUT = Path(__file__).resolve().parents[5]
-PACKAGES = ("torch", "transformers", "lightning", "accelerate")
+PACKAGES = ("torch", "transformers", "lightning", "accelerate", "ray")
 
 
 def wanted(root: Path = CHECKOUT) -> list[dict[str, str]]:

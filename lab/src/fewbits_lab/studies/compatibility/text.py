@@ -20,6 +20,6 @@ def matrix_verdict() -> str:
     versions = ", ".join(f"{name} {own}" for name, own in document["versions"].items())
     return paragraph(
         f"{len(document['rows'])} training loops: {counts['yes']} work, {counts['refused']} are "
-        f"refused in one line, {counts['n/a']} have a reason why they are neither. Run with "
+        f"refused in one line, for {counts['n/a']} it means nothing, and the row says why. Run with "
         f"Python {document['python']}, {versions}."
     )

@@ -26,6 +26,18 @@ def launches() -> Counter[str]:
     return total
 
 
+def executed() -> str:
+    """The launches of each target; a run of one operator alone names it."""
+    told = []
+    for name, own in sorted(
+        _found()["emulated"].items(), key=lambda item: -len(item[1]["launches"])
+    ):
+        target, _, spec = name.partition(" ")
+        only = f" (`{spec}` only)" if spec else ""
+        told.append(f"{sum(own['launches'].values()):,} for {target}{only}")
+    return ", ".join(told)
+
+
 def runs() -> int:
     """Runs under the interpreter that gave the CPU's bytes."""
     return int(_found()["interpreted"]["verify"]["vectors"]["runs"])
@@ -73,7 +85,7 @@ def evidence() -> str:
         f" {sum(bool(row['spills']) for row in rows)} kernels spill there or at unaligned addresses."
         + (f" Over the budget, {SLACK} times the instructions of the first prototypes: {told}." if over else
            f" All keep to {SLACK} times the instructions of the first prototypes."),
-        f"**Executed.** {launches().total():,} launches of the compiled PTX, by a machine in NumPy that refuses accesses that are misaligned,"
+        f"**Executed.** {launches().total():,} launches of the compiled PTX, {executed()}, by a machine in NumPy that refuses accesses that are misaligned,"
         " stray or raced, approximate instructions, and threads of a block that part. Selection (`top-k`) is not among them:"
         " its counting lets threads part.",
         f"**Mutants.** Of {made} single changes to an operand or opcode of this PTX {same} are proved to be the same program: the"

@@ -44,4 +44,6 @@ def keep(name: str, row: dict[str, Any], path: Path = RELIABILITY) -> None:
 
 def old(stages: dict[str, Any], root: Path = ROOT_OF_CHECKOUT) -> list[str]:
     """The stages whose figures are older than the code that they cover."""
-    return [name for name, row in stages.items() if digest(row["covers"], root) != row["digest"]]
+    covered = {name: tuple(row["covers"]) for name, row in stages.items()}
+    now = {covers: digest(covers, root) for covers in set(covered.values())}
+    return [name for name, row in stages.items() if now[covered[name]] != row["digest"]]

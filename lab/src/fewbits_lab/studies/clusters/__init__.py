@@ -1,0 +1,1 @@
+"""Nodes of several ranks, with slow links between nodes."""

@@ -1,0 +1,1 @@
+"""A GPT trained with the preset `two-bit` beside plain training."""

@@ -1,0 +1,32 @@
+// Groups of kernels for blocks with several tables; only kernels.h includes this.
+#pragma once
+
+namespace fewbits {
+
+// Codes that were rounded with a dither; phases.h has the meaning.
+struct PhaseKernels {
+    void (*find)(const Stream &dither, Bytes phases);
+    void (*fold)(ConstBytes codes, const uint8_t *signs, ConstBytes phases, Bytes symbols);
+    void (*unfold)(ConstBytes symbols, ConstBytes phases, uint8_t *codes, uint8_t *signs);
+    const uint8_t *(*decode)(ConstBytes data, const RansDecodeTable *tables,
+                             std::span<uint32_t> states, ConstBytes phases, Bytes symbols);
+};
+
+// Levels on paths of a trellis; trellis.h and trellis_levels.h have the meaning. `words` are those
+// of a dither, or null. Values are float32; those of other formats have no kernels.
+struct TrellisKernels {
+    void (*fix)(In<uint32_t> values, float step, const uint32_t *words, int32_t *fixed,
+                uint8_t *places);
+    void (*search)(ConstBytes places, size_t lanes, int states, Bytes labels);
+    LevelStats (*settle)(ConstBytes labels, int32_t *levels);
+    StepSums (*sums)(In<uint32_t> values, const int32_t *levels);
+    void (*fold)(std::span<const int32_t> levels, const uint32_t *words, int shift, uint32_t escape,
+                 uint8_t *symbols);
+    const uint8_t *(*decode)(ConstBytes data, const PathTables &tables, std::span<uint32_t> states,
+                             int trellis, const uint32_t *words, std::span<int32_t> levels,
+                             uint8_t *symbols);
+    void (*values)(std::span<const int32_t> levels, const uint32_t *words, float scale,
+                   Out<uint32_t> values);
+};
+
+} // namespace fewbits
