@@ -174,19 +174,6 @@ fewbits_status read_plain(ConstBytes &data, int width, std::span<uint16_t> numbe
     return padded ? FEWBITS_BAD_PADDING : FEWBITS_OK;
 }
 
-// Codes that have no symbol, and their signs.
-[[maybe_unused]] fewbits_status read_escaped(const CodedShape &shape, ConstBytes &data,
-                                             std::span<uint16_t> codes, std::span<uint16_t> signs) {
-    const size_t size = packed_size(codes.size(), shape.width());
-    if (data.size() < size) {
-        return FEWBITS_CODED_SHORT;
-    }
-    const auto status =
-        kernels().common.unpack(data.first(size), shape.width(), shape.bound, codes);
-    data = data.subspan(size);
-    return status == FEWBITS_OK ? read_plain(data, 1, signs) : status;
-}
-
 // The places of the codes that are not 0, `places.size()` of `count`.
 [[maybe_unused]] fewbits_status read_places(ConstBytes &data, size_t count,
                                             std::span<uint32_t> places) {

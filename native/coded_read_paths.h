@@ -1,33 +1,24 @@
 // Blocks of levels on paths of a trellis, as a reader takes them.
 #pragma once
 
-#include "coded_parts.h"
-#include "phases.h"
+#include "coded_read_tables.h"
 #include "trellis.h"
 
 namespace fewbits {
 namespace { // internal linkage: see random.h
 
-// Puts escaped levels where they belong: magnitudes, then signs.
+// Puts escaped levels where they belong.
 [[gnu::noinline]] fewbits_status read_path_escapes(const CodedShape &shape, ConstBytes &data,
-                                                   const uint8_t *found, uint32_t escape,
-                                                   const Path &path, size_t count) {
-    uint16_t escaped[kCodedBlock], marks[kCodedBlock];
-    const auto escapes = static_cast<size_t>(std::count_if(found, found + count, is_escaped));
-    const auto status = read_escaped(shape, data, {escaped, escapes}, {marks, escapes});
-    bool needless = false;
-    for (size_t i = 0, next = 0; status == FEWBITS_OK && next < escapes; ++i) {
-        if (is_escaped(found[i])) {
-            const int32_t code = escaped[next];
-            const int32_t level = marks[next] != 0 ? -code : code;
+                                                   ConstBytes found, uint32_t escape,
+                                                   const Path &path) {
+    return read_escaped_codes(
+        shape, data, found, is_escaped, [&](size_t i, uint16_t code, bool negative) {
+            const int32_t level = negative ? -code : code;
             const uint32_t top = path.words != nullptr ? path.words[i] >> 28 : 0;
-            needless |= (level & 3) != (path.levels[i] & 3) || (code == 0 && marks[next] != 0) ||
-                        path_symbol(level, top).symbol < escape;
+            const bool wrong = (level & 3) != (path.levels[i] & 3);
             path.levels[i] = level;
-            ++next;
-        }
-    }
-    return needless ? FEWBITS_CODED_ESCAPE : status;
+            return wrong || (code == 0 && negative) || path_symbol(level, top).symbol < escape;
+        });
 }
 
 // All are looked at: a loop that ends early is not made of vectors.
@@ -43,43 +34,35 @@ bool any_escaped(ConstBytes found) {
 [[gnu::noinline]] fewbits_status read_path(const CodedShape &shape, ConstBytes data,
                                            const CodesOut &codes) {
     const Path &path = *codes.path;
-    const uint8_t head = data[1];
-    if ((head & kReservedHead) != 0 || (head & 7) > kMostLanes) {
-        return FEWBITS_CODED_KIND;
+    TablesHead head;
+    auto status = read_tables_head(data, head);
+    if (status != FEWBITS_OK) {
+        return status;
     }
-    if (data.size() < 3) {
-        return FEWBITS_CODED_SHORT;
-    }
-    const size_t number = data[2];
-    if (number != 1 && number != 2 && !(number == 4 && path.words != nullptr)) {
+    const bool allowed =
+        head.number == 1 || head.number == 2 || (head.number == 4 && path.words != nullptr);
+    if (!allowed || head.lanes != path_lanes_log2(codes.count)) {
         return FEWBITS_CODED_TABLE;
     }
-    const int lanes = path_lanes_log2(codes.count);
-    if ((head & 7) != lanes) {
-        return FEWBITS_CODED_TABLE;
-    }
-    data = data.subspan(3);
-    const auto each = static_cast<uint32_t>(256 / number);
+    const auto each = static_cast<uint32_t>(256 / head.number);
     RansDecodeTable tables[kPhaseTables];
-    for (size_t i = 0; i < number; ++i) {
-        size_t used = 0;
-        const auto status = read_table(data, each, 256, head >> 3 & 7, tables[i], used);
-        if (status != FEWBITS_OK) {
-            return status;
-        }
-        data = data.subspan(used);
+    status = read_tables(data, each, 256, head.coarse, {tables, head.number});
+    if (status != FEWBITS_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < head.number; ++i) {
         set_path_slots(tables[i], each - 2);
     }
     uint8_t found[kCodedBlock];
     const std::span<int32_t> levels = {path.levels, codes.count};
-    const PathTables known = {tables, path_shift(number)};
-    auto status =
-        read_lanes(data, size_t{1} << lanes, [&](ConstBytes words, std::span<uint32_t> states) {
-            return kernels().trellis.decode(words, known, states, path.states, path.words, levels,
-                                            found);
-        });
+    const PathTables known = {tables, path_shift(head.number)};
+    status = read_lanes(data, size_t{1} << head.lanes,
+                        [&](ConstBytes words, std::span<uint32_t> states) {
+                            return kernels().trellis.decode(words, known, states, path.states,
+                                                            path.words, levels, found);
+                        });
     if (status == FEWBITS_OK && any_escaped({found, codes.count})) {
-        status = read_path_escapes(shape, data, found, each - 2, path, codes.count);
+        status = read_path_escapes(shape, data, {found, codes.count}, each - 2, path);
     }
     // Symbols stand for levels of up to `each` + 5.
     const auto large = [&](int32_t level) {

@@ -38,21 +38,15 @@ namespace { // internal linkage: see random.h
     return symbol != 0 && (symbol % 2 != 0) != ((phase & kPhaseTurned) != 0);
 }
 
-// Decodes symbols from `start` on, a multiple of the lanes; null if there are not enough words.
+// Decodes symbols from `start` on, each with the table of its phase.
 [[maybe_unused]] const uint8_t *rans_decode_phases(const uint8_t *from, const uint8_t *end,
                                                    const RansDecodeTable *tables,
                                                    std::span<uint32_t> states, ConstBytes phases,
                                                    Bytes symbols, size_t start) {
-    const size_t lane_mask = states.size() - 1;
-    for (size_t i = start; i < symbols.size(); ++i) {
-        uint32_t &x = states[i & lane_mask];
-        const uint32_t slot = tables[phases[i] % kPhaseTables].slots[x & (kRansTotal - 1)];
-        symbols[i] = static_cast<uint8_t>(slot >> 24);
-        if (!rans_leave(slot, x, from, end)) {
-            return nullptr;
-        }
-    }
-    return from;
+    return rans_decode_each(
+        from, end, states, start, symbols.size(),
+        [&](size_t i) -> const RansDecodeTable & { return tables[phases[i] % kPhaseTables]; },
+        [&](size_t i, uint32_t slot) { symbols[i] = static_cast<uint8_t>(slot >> 24); });
 }
 
 } // namespace

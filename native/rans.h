@@ -108,22 +108,34 @@ rans_leave(uint32_t slot, uint32_t &state, const uint8_t *&from, const uint8_t *
     return true;
 }
 
-// Decodes symbols [start, symbols.size()), start a multiple of the lanes, from words at `from`;
-// returns where they end, or null if there are not enough.
+// Decodes places [start, count), start a multiple of the lanes, from words at `from`: a place has
+// the slots of `table(i)`, and `take(i, slot)` has the one that was found. Returns where the words
+// end, or null if there are not enough.
+template <class Table, class Take>
+[[gnu::always_inline]] inline const uint8_t *
+rans_decode_each(const uint8_t *from, const uint8_t *end, std::span<uint32_t> states, size_t start,
+                 size_t count, Table table, Take take) {
+    const size_t lane_mask = states.size() - 1;
+    for (size_t i = start; i < count; ++i) {
+        uint32_t &x = states[i & lane_mask];
+        const uint32_t slot = table(i).slots[x & (kRansTotal - 1)];
+        if (!rans_leave(slot, x, from, end)) {
+            return nullptr;
+        }
+        take(i, slot);
+    }
+    return from;
+}
+
+// The same for symbols of one table.
 [[maybe_unused]] const uint8_t *rans_decode_lanes(const uint8_t *from, const uint8_t *end,
                                                   const RansDecodeTable &table,
                                                   std::span<uint32_t> states, Bytes symbols,
                                                   size_t start) {
-    const size_t lane_mask = states.size() - 1;
-    for (size_t i = start; i < symbols.size(); ++i) {
-        uint32_t &x = states[i & lane_mask];
-        const uint32_t slot = table.slots[x & (kRansTotal - 1)];
-        symbols[i] = static_cast<uint8_t>(slot >> 24);
-        if (!rans_leave(slot, x, from, end)) {
-            return nullptr;
-        }
-    }
-    return from;
+    return rans_decode_each(
+        from, end, states, start, symbols.size(),
+        [&](size_t) -> const RansDecodeTable & { return table; },
+        [&](size_t i, uint32_t slot) { symbols[i] = static_cast<uint8_t>(slot >> 24); });
 }
 
 // Up to eight bytes as a number, zero beyond the end.

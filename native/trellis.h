@@ -114,19 +114,28 @@ struct TrellisLengths {
     }
 };
 
-// The upper four bits of a dither's word: whole numbers above 2 steps, above 1, quarters.
-struct PathSymbol {
+// The upper four bits of a dither's word: whole numbers above 2 steps, above 1, quarters. What they
+// and the parity say of a level, with phi = parity - u modulo 2:
+struct PathPhase {
+    bool positive;    // phi is
     uint32_t quarter; // where |phi| is
+    int32_t whole;    // half a level is that much above j, or above -j
+
+    constexpr PathPhase(uint32_t parity, uint32_t top)
+        : positive(parity != (top >> 2 & 1)), quarter(positive ? 3 - (top & 3) : top & 3),
+          whole(static_cast<int32_t>(top >> 3) + (parity == 0 && (top >> 2 & 1) == 1)) {}
+
+    constexpr int32_t turned(int32_t j) const { return positive ? j : -j; }
+};
+
+struct PathSymbol {
+    uint32_t quarter;
     uint32_t symbol;
 };
 [[maybe_unused]] PathSymbol path_symbol(int32_t level, uint32_t top) {
-    const uint32_t parity = static_cast<uint32_t>(level) & 1;
-    const uint32_t upper = top >> 2 & 1;
-    int32_t j = (level >> 1) - static_cast<int32_t>(top >> 3) - (parity == 0 && upper == 1);
-    j = parity != upper ? j : -j;
-    const uint32_t quarter = top & 3;
-    return {parity != upper ? 3 - quarter : quarter,
-            static_cast<uint32_t>(j >= 0 ? 2 * j : -2 * j - 1)};
+    const PathPhase phase(static_cast<uint32_t>(level) & 1, top);
+    const int32_t j = phase.turned((level >> 1) - phase.whole);
+    return {phase.quarter, static_cast<uint32_t>(j >= 0 ? 2 * j : -2 * j - 1)};
 }
 
 [[maybe_unused]] bool is_escaped(uint8_t found) {
@@ -151,29 +160,25 @@ rans_decode_paths(const uint8_t *from, const uint8_t *end, const PathTables &kno
                   std::span<uint32_t> states, uint8_t *at, const TrellisCode &code,
                   const uint32_t *words, std::span<int32_t> levels, uint8_t *found, size_t start) {
     const size_t lane_mask = states.size() - 1;
-    for (size_t i = start; i < levels.size(); ++i) {
-        uint32_t &x = states[i & lane_mask];
+    const auto phase_of = [&](size_t i) {
+        return PathPhase(at[i & lane_mask] & 1u, words != nullptr ? words[i] >> 28 : 0);
+    };
+    const auto table = [&](size_t i) -> const RansDecodeTable & {
+        return known.tables[phase_of(i).quarter >> known.shift];
+    };
+    const auto take = [&](size_t i, uint32_t slot) {
+        const PathPhase phase = phase_of(i);
         uint8_t &state = at[i & lane_mask];
-        const uint32_t parity = state & 1u;
-        const uint32_t top = words != nullptr ? words[i] >> 28 : 0;
-        const uint32_t upper = top >> 2 & 1;
-        const bool positive = parity != upper;
-        const uint32_t quarter = positive ? 3 - (top & 3u) : top & 3u;
-        const uint32_t slot = known.tables[quarter >> known.shift].slots[x & (kRansTotal - 1)];
-        if (!rans_leave(slot, x, from, end)) {
-            return nullptr;
-        }
         const int32_t j = static_cast<int32_t>(slot) >> 24;
-        int32_t half = (positive ? j : -j) + static_cast<int32_t>(top >> 3);
-        half += parity == 0 && upper == 1;
+        int32_t half = phase.turned(j) + phase.whole;
         if (words != nullptr && (j == kEscapedEven || j == kEscapedOdd)) {
             half = j & 1; // without a dither it is
         }
-        levels[i] = 2 * half + static_cast<int32_t>(parity);
+        levels[i] = 2 * half + (state & 1);
         found[i] = static_cast<uint8_t>(slot >> 24);
         state = static_cast<uint8_t>(code.next(state, half & 1));
-    }
-    return from;
+    };
+    return rans_decode_each(from, end, states, start, levels.size(), table, take);
 }
 
 } // namespace

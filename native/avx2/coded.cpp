@@ -6,9 +6,7 @@
 #include <functional>
 #include <numeric>
 
-#include "avx2/avx2.h"
-#include "rans.h"
-#include "shuffles.h"
+#include "avx2/lanes.h"
 
 namespace fewbits {
 namespace {
@@ -219,81 +217,22 @@ uint8_t *encode_lanes(ConstBytes symbols, const RansEncodeTable &table, std::spa
 
 // ---- decoding ----
 
-FEWBITS_INLINE Vector slots_of(Vector x, const RansDecodeTable &table) {
-    const Vector places = _mm256_and_si256(x, all(kRansTotal - 1));
-    const auto four = [&](Half place) {
-        const auto low = static_cast<uint64_t>(_mm_cvtsi128_si64(place));
-        const auto high = static_cast<uint64_t>(_mm_extract_epi64(place, 1));
-        const auto slot = [&](uint64_t at) { return static_cast<int>(table.slots[at]); };
-        Half slots = _mm_cvtsi32_si128(slot(static_cast<uint32_t>(low)));
-        slots = _mm_insert_epi32(slots, slot(low >> 32), 1);
-        slots = _mm_insert_epi32(slots, slot(static_cast<uint32_t>(high)), 2);
-        return _mm_insert_epi32(slots, slot(high >> 32), 3);
-    };
-    return both(four(_mm256_castsi256_si128(places)), four(_mm256_extracti128_si256(places, 1)));
-}
-
-// Eight lanes give a symbol each, in 32-bit fields; words come from `from`, which moves. Reads 16
-// bytes.
-FEWBITS_INLINE Vector decode_eight(Vector &x, const RansDecodeTable &table, const uint8_t *&from) {
-    const Vector slots = slots_of(x, table);
-    const Vector frequency = _mm256_and_si256(slots, all(kRansTotal - 1));
-    const Vector place = _mm256_and_si256(_mm256_srli_epi32(slots, 12), all(kRansTotal - 1));
-    const Vector next =
-        _mm256_add_epi32(_mm256_mullo_epi32(frequency, _mm256_srli_epi32(x, kRansBits)), place);
-    const Vector low = _mm256_cmpgt_epi32(all(kRansLow), next);
-    const uint32_t set = lanes_of(low);
-    const Half words = shuffle(_mm_loadu_si128(reinterpret_cast<const Half *>(from)), kExpand, set);
-    from += 2 * std::popcount(set);
-    const Vector refilled =
-        _mm256_or_si256(_mm256_slli_epi32(next, 16), _mm256_cvtepu16_epi32(words));
-    x = _mm256_blendv_epi8(next, refilled, low);
-    return _mm256_srli_epi32(slots, 24);
-}
-
-template <int vectors> void store_symbols(const Vector (&symbols)[vectors], uint8_t *to) {
-    if constexpr (vectors % 4 == 0) {
-        for (size_t j = 0; j < vectors; j += 4) {
-            const Vector mixed =
-                _mm256_packus_epi16(_mm256_packus_epi32(symbols[j], symbols[j + 1]),
-                                    _mm256_packus_epi32(symbols[j + 2], symbols[j + 3]));
-            store(to + 8 * j,
-                  _mm256_permutevar8x32_epi32(mixed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
-        }
-    } else {
-        for (size_t j = 0; j < vectors; ++j) {
-            const Half words = _mm_packus_epi32(_mm256_castsi256_si128(symbols[j]),
-                                                _mm256_extracti128_si256(symbols[j], 1));
-            _mm_storel_epi64(reinterpret_cast<Half *>(to + 8 * j), _mm_packus_epi16(words, words));
-        }
-    }
-}
-
-template <int vectors>
+template <size_t vectors>
 const uint8_t *decode_lanes(ConstBytes data, const RansDecodeTable &table,
                             std::span<uint32_t> states, Bytes symbols, Ahead ahead) {
-    constexpr size_t lanes = 8 * vectors;
     const uint8_t *from = data.data();
     const uint8_t *const end = from + data.size();
-    Vector x[vectors];
-    for (size_t j = 0; j < vectors; ++j) {
-        x[j] = load(&states[8 * j]);
-    }
-    size_t i = 0;
-    // A turn uses up to a word for each lane, and looks no further.
-    for (; symbols.size() - i >= lanes && static_cast<size_t>(end - from) >= 2 * lanes;
-         i += lanes) {
-        fetch_turn(ahead, i, lanes);
-        Vector found[vectors];
+    const auto turn = [&](size_t i, Vector(&x)[vectors]) {
+        fetch_turn(ahead, i, 8 * vectors);
+        Vector slots[vectors];
 #pragma GCC unroll 8
         for (size_t j = 0; j < vectors; ++j) {
-            found[j] = decode_eight(x[j], table, from);
+            slots[j] = slots_among(x[j], _mm256_setzero_si256(), table.slots);
+            x[j] = left_slots(x[j], slots[j], from);
         }
-        store_symbols<vectors>(found, symbols.data() + i);
-    }
-    for (size_t j = 0; j < vectors; ++j) {
-        store(&states[8 * j], x[j]);
-    }
+        store_symbols<vectors>(slots, symbols.data() + i);
+    };
+    const size_t i = decode_turns<vectors>(from, end, states, symbols.size(), turn);
     return rans_decode_lanes(from, end, table, states, symbols, i);
 }
 

@@ -1,4 +1,4 @@
-// Eight lanes of rANS that decode with one of several tables each.
+// rANS with eight lanes a vector, which may each decode with one of several tables.
 #pragma once
 
 #include <bit>
@@ -48,6 +48,49 @@ namespace { // internal linkage: see random.h
 [[gnu::always_inline]] inline Vector narrowed(Vector a, Vector b, Vector c, Vector d) {
     const Vector mixed = _mm256_packus_epi16(_mm256_packus_epi32(a, b), _mm256_packus_epi32(c, d));
     return _mm256_permutevar8x32_epi32(mixed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
+// The symbols in the top bytes of slots.
+template <size_t vectors>
+[[gnu::always_inline]] inline void store_symbols(const Vector (&slots)[vectors], uint8_t *to) {
+    Vector each[vectors];
+    for (size_t j = 0; j < vectors; ++j) {
+        each[j] = _mm256_srli_epi32(slots[j], 24);
+    }
+    if constexpr (vectors % 4 == 0) {
+        for (size_t j = 0; j < vectors; j += 4) {
+            store(to + 8 * j, narrowed(each[j], each[j + 1], each[j + 2], each[j + 3]));
+        }
+    } else {
+        for (size_t j = 0; j < vectors; ++j) {
+            const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(each[j]),
+                                                   _mm256_extracti128_si256(each[j], 1));
+            _mm_storel_epi64(reinterpret_cast<__m128i *>(to + 8 * j),
+                             _mm_packus_epi16(words, words));
+        }
+    }
+}
+
+// Turns of all lanes, as long as there are words enough: `turn(i, x)` decodes what is at place i
+// and after it, and moves `from`. Returns where they end; `states` and `from` have moved there.
+template <size_t vectors, class Turn>
+[[gnu::always_inline]] inline size_t decode_turns(const uint8_t *&from, const uint8_t *end,
+                                                  std::span<uint32_t> states, size_t count,
+                                                  Turn turn) {
+    constexpr size_t lanes = 8 * vectors;
+    Vector x[vectors];
+    for (size_t j = 0; j < vectors; ++j) {
+        x[j] = load(&states[8 * j]);
+    }
+    size_t i = 0;
+    // A turn uses up to a word for each lane, and looks no further.
+    for (; count - i >= lanes && static_cast<size_t>(end - from) >= 2 * lanes; i += lanes) {
+        turn(i, x);
+    }
+    for (size_t j = 0; j < vectors; ++j) {
+        store(&states[8 * j], x[j]);
+    }
+    return i;
 }
 
 // Eight bytes as eight numbers.

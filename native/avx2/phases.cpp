@@ -69,40 +69,22 @@ void unfold(ConstBytes symbols, ConstBytes phases, uint8_t *codes, uint8_t *sign
                            signs + whole / 8);
 }
 
-template <int vectors>
+template <size_t vectors>
 const uint8_t *decode_lanes(ConstBytes data, const RansDecodeTable *tables,
                             std::span<uint32_t> states, ConstBytes phases, Bytes symbols) {
-    constexpr size_t lanes = 8 * vectors;
     const uint8_t *from = data.data();
     const uint8_t *const end = from + data.size();
-    Vector x[vectors];
-    for (size_t j = 0; j < vectors; ++j) {
-        x[j] = load(&states[8 * j]);
-    }
-    size_t i = 0;
-    // A turn uses up to a word for each lane, and looks no further.
-    for (; symbols.size() - i >= lanes && static_cast<size_t>(end - from) >= 2 * lanes;
-         i += lanes) {
-        Vector found[vectors];
+    const auto turn = [&](size_t i, Vector(&x)[vectors]) {
+        Vector slots[vectors];
 #pragma GCC unroll 4
         for (size_t j = 0; j < vectors; ++j) {
             const Vector table = _mm256_and_si256(eight_bytes(phases.data() + i + 8 * j), all(3));
-            const Vector slots =
-                slots_among(x[j], _mm256_slli_epi32(table, kRansBits), tables->slots);
-            x[j] = left_slots(x[j], slots, from);
-            found[j] = _mm256_srli_epi32(slots, 24);
+            slots[j] = slots_among(x[j], _mm256_slli_epi32(table, kRansBits), tables->slots);
+            x[j] = left_slots(x[j], slots[j], from);
         }
-        if constexpr (vectors == 4) {
-            store(symbols.data() + i, narrowed(found[0], found[1], found[2], found[3]));
-        } else {
-            uint8_t own[kGroup];
-            store(own, narrowed(found[0], found[vectors - 1], found[0], found[vectors - 1]));
-            std::memcpy(symbols.data() + i, own, lanes);
-        }
-    }
-    for (size_t j = 0; j < vectors; ++j) {
-        store(&states[8 * j], x[j]);
-    }
+        store_symbols<vectors>(slots, symbols.data() + i);
+    };
+    const size_t i = decode_turns<vectors>(from, end, states, symbols.size(), turn);
     return rans_decode_phases(from, end, tables, states, phases, symbols, i);
 }
 

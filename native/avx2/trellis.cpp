@@ -159,26 +159,37 @@ StepSums sums(In<uint32_t> values, const int32_t *levels) {
     return {sum_of_lanes(lanes), own + static_cast<double>(rest)};
 }
 
+// What eight dithers and parities say: a PathPhase for each, with ones where it is positive.
+template <bool dithered> struct EightPhases {
+    Vector positive, negative, quarter, whole;
+
+    [[gnu::always_inline]] EightPhases(Vector parity, Vector top) {
+        const Vector upper = _mm256_and_si256(_mm256_srli_epi32(top, 2), all(1));
+        const Vector apart = dithered ? _mm256_xor_si256(parity, upper) : parity;
+        positive = _mm256_sub_epi32(_mm256_setzero_si256(), apart);
+        negative = _mm256_sub_epi32(apart, all(1));
+        quarter = _mm256_and_si256(dithered ? _mm256_xor_si256(top, positive) : positive, all(3));
+        whole = _mm256_add_epi32(_mm256_srli_epi32(top, 3), _mm256_andnot_si256(parity, upper));
+    }
+
+    Vector turned(Vector j) const { // -j where phi is negative
+        return _mm256_sub_epi32(_mm256_xor_si256(j, negative), negative);
+    }
+};
+
 // The symbol of each of eight levels, and above it its table's number times the symbols of one.
 template <bool dithered>
 Vector symbols_of(Vector level, const uint32_t *words, __m128i shift, __m128i table,
                   Vector escape) {
     const Vector one = all(1), zero = _mm256_setzero_si256();
     const Vector half = _mm256_srai_epi32(level, 1);
-    const Vector parity = _mm256_and_si256(level, one);
-    const Vector top = eight_tops<dithered>(words);
-    const Vector upper = _mm256_and_si256(_mm256_srli_epi32(top, 2), one);
-    const Vector positive = _mm256_cmpeq_epi32(_mm256_xor_si256(parity, upper), one);
-    const Vector negative = _mm256_xor_si256(positive, all(0xFFFFFFFFu));
-    Vector j = _mm256_sub_epi32(half, _mm256_srli_epi32(top, 3));
-    j = _mm256_sub_epi32(j, _mm256_andnot_si256(parity, upper));
-    j = _mm256_sub_epi32(_mm256_xor_si256(j, negative), negative);
+    const EightPhases<dithered> phases(_mm256_and_si256(level, one), eight_tops<dithered>(words));
+    const Vector j = phases.turned(dithered ? _mm256_sub_epi32(half, phases.whole) : half);
     // 2 j, or -2 j - 1 below 0.
     const Vector symbol = _mm256_xor_si256(_mm256_add_epi32(j, j), _mm256_cmpgt_epi32(zero, j));
     const Vector far = _mm256_add_epi32(escape, _mm256_and_si256(half, one));
     const Vector own = _mm256_blendv_epi8(far, symbol, _mm256_cmpgt_epi32(escape, symbol));
-    const Vector quarter = _mm256_and_si256(_mm256_xor_si256(top, positive), all(3));
-    return _mm256_or_si256(own, _mm256_sll_epi32(_mm256_srl_epi32(quarter, shift), table));
+    return _mm256_or_si256(own, _mm256_sll_epi32(_mm256_srl_epi32(phases.quarter, shift), table));
 }
 
 template <bool dithered>
@@ -261,20 +272,14 @@ template <bool dithered>
                                                  Vector &found, const uint8_t *&from) {
     const Vector one = all(1), zero = _mm256_setzero_si256();
     const Vector parity = _mm256_and_si256(state, one);
-    const Vector upper = _mm256_and_si256(_mm256_srli_epi32(top, 2), one);
-    const Vector positive = // ones where phi is
-        _mm256_sub_epi32(zero, dithered ? _mm256_xor_si256(parity, upper) : parity);
-    const Vector quarter = // 3 - b where phi is positive
-        _mm256_and_si256(dithered ? _mm256_xor_si256(top, positive) : positive, all(3));
-    const Vector table = _mm256_slli_epi32(_mm256_srl_epi32(quarter, steps.shift), kRansBits);
-    found = slots_among(x, table, slots);
+    const EightPhases<dithered> phases(parity, top);
+    const Vector number = _mm256_srl_epi32(phases.quarter, steps.shift);
+    found = slots_among(x, _mm256_slli_epi32(number, kRansBits), slots);
     x = left_slots(x, found, from);
     const Vector j = _mm256_srai_epi32(found, 24);
-    const Vector negative = _mm256_xor_si256(positive, all(0xFFFFFFFFu));
-    Vector half = _mm256_sub_epi32(_mm256_xor_si256(j, negative), negative);
+    Vector half = phases.turned(j);
     if constexpr (dithered) {
-        half = _mm256_add_epi32(half, _mm256_srli_epi32(top, 3));
-        half = _mm256_add_epi32(half, _mm256_andnot_si256(parity, upper));
+        half = _mm256_add_epi32(half, phases.whole);
         const Vector escaped =
             _mm256_or_si256(_mm256_cmpeq_epi32(j, all(static_cast<uint32_t>(kEscapedOdd))),
                             _mm256_cmpeq_epi32(j, all(static_cast<uint32_t>(kEscapedEven))));
@@ -297,15 +302,9 @@ const uint8_t *decode_paths(ConstBytes data, const PathTables &tables, std::span
                          all(static_cast<uint32_t>(code.free)), _mm_cvtsi32_si128(tables.shift)};
     const uint8_t *from = data.data();
     const uint8_t *const end = from + data.size();
-    Vector x[4], state[4];
-    for (size_t j = 0; j < 4; ++j) {
-        x[j] = load(&states[8 * j]);
-        state[j] = _mm256_setzero_si256();
-    }
-    size_t i = 0;
-    // A turn uses up to a word for each lane, and looks no further.
-    for (; levels.size() - i >= kPaths && static_cast<size_t>(end - from) >= 2 * kPaths;
-         i += kPaths) {
+    Vector state[4];
+    std::fill_n(state, 4, _mm256_setzero_si256());
+    const auto turn = [&](size_t i, Vector(&x)[4]) {
         Vector own[4];
 #pragma GCC unroll 4
         for (size_t j = 0; j < 4; ++j) {
@@ -313,14 +312,11 @@ const uint8_t *decode_paths(ConstBytes data, const PathTables &tables, std::span
             const Vector level = next_levels<dithered>(steps, tables.tables->slots, top, x[j],
                                                        state[j], own[j], from);
             store(levels.data() + i + 8 * j, level);
-            own[j] = _mm256_srli_epi32(own[j], 24);
         }
-        store(found + i, narrowed(own[0], own[1], own[2], own[3]));
-    }
+        store_symbols<4>(own, found + i);
+    };
+    const size_t i = decode_turns<4>(from, end, states, levels.size(), turn);
     uint8_t at[kPaths];
-    for (size_t j = 0; j < 4; ++j) {
-        store(&states[8 * j], x[j]);
-    }
     store(at, narrowed(state[0], state[1], state[2], state[3]));
     return rans_decode_paths(from, end, tables, states, at, code, words, levels, found, i);
 }
