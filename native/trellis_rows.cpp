@@ -53,14 +53,15 @@ void find_levels(const TrellisRow<F> &row, In<typename F::Bits> values, Wide<F> 
     path.stats = kernels().trellis.settle({block.labels, count}, path.levels);
 }
 
-// A few values of a row, as they would be written with a step.
+// A few values of a row, as they would be written with a step. Their dither is none that the row
+// uses: a step that had seen it would make results biased.
 template <class F> class Sample {
   public:
     explicit Sample(const TrellisRow<F> &row) : row_(row), count_(sample_size(row.unit.count)) {
         for (size_t i = 0; i < count_; ++i) {
             values_[i] = row.values()[sample_place(i, count_, row.unit.count)];
         }
-        path_ = path_of(row, row.unit.key, 0, count_, block_);
+        path_ = path_of(row, row.unit.key, row.unit.count, count_, block_);
     }
 
     bool fits(Wide<F> step) {

@@ -188,7 +188,8 @@ def wanted_nu(bits: Bits, format: Format, how: Trellis, scanned: grid.Scanned, r
     if not np.isfinite(squares) or squares == 0:
         return number_at(how.most)
     some, peak = bits[sampled(bits.size)], float(np.abs(to_float64(bits, format)).max())
-    words = rng.words(0, some.size) if how.dithered else None
+    # None of the words that the vector uses: a step that had seen them would make results biased.
+    words = rng.words(bits.size, some.size) if how.dithered else None
 
     def within(place: int) -> bool:
         sent = step_bits(how, number_at(place), scanned, bits.size, format)

@@ -174,6 +174,19 @@ def test_frames_are_unbiased(name: str, nu: float) -> None:
     assert abs(chance.sum() - COUNT) < 5 * math.sqrt(2 * COUNT)
 
 
+@pytest.mark.parametrize("bits", [1, 4])
+def test_a_step_that_a_rate_asks_for_knows_nothing_of_the_dither(bits: int) -> None:
+    """Few equal values, whose rate depends on their dither alone: their mean tells the bias."""
+    x = np.ones(3, np.float32)
+    operator = fewbits.operator(f"trellis:rounding=subtractive,bits={bits}")
+    errors = np.array([
+        fewbits.decompress(fewbits.compress(x, operator, seed=seed)).mean() - 1.0
+        for seed in range(20_000)
+    ])  # fmt: skip
+    assert errors.std() > 0
+    assert abs(errors.mean()) < 5 * errors.std() / math.sqrt(errors.size)
+
+
 @pytest.mark.parametrize("before", ["hadamard", "top-k:fraction=0.3", "rand-k:fraction=0.5"])
 def test_stages_stand_before_it(before: str) -> None:
     x = gauss(5000)
