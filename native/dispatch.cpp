@@ -35,14 +35,23 @@ bool has_avx2() {
 #endif
 }
 
-// Everything that the files use. A processor that has AVX-512 but not all of this takes AVX2.
-// __builtin_cpu_supports also asks whether the system keeps the registers.
-bool has_avx512() {
+// What the first server processors with AVX-512 have. __builtin_cpu_supports also asks whether the
+// system keeps the registers.
+bool has_avx512bw() {
 #if defined(__x86_64__) || defined(__i386__)
     return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
-           __builtin_cpu_supports("avx512vpopcntdq") && __builtin_cpu_supports("vpclmulqdq");
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#else
+    return false;
+#endif
+}
+
+// Everything that the files use. A processor that has not all of this takes one of those above.
+bool has_avx512() {
+#if defined(__x86_64__) || defined(__i386__)
+    return has_avx512bw() && __builtin_cpu_supports("avx512vbmi") &&
+           __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512vpopcntdq") &&
+           __builtin_cpu_supports("vpclmulqdq");
 #else
     return false;
 #endif
@@ -71,6 +80,7 @@ struct Entry {
 const Entry entries[] = {
     {"portable", &portable_table, always},
     {"avx2", avx2_table, has_avx2},
+    {"avx512bw", avx512bw_table, has_avx512bw},
     {"avx512", avx512_table, has_avx512},
     {"neon", neon_table, has_neon},
 };

@@ -375,6 +375,7 @@ template <class Group> using GroupPointer = const Group *;
 using Table = Groups<GroupPointer>;
 extern const Table portable_table;
 extern const Table *const avx2_table; // null where the compiler cannot make it
+extern const Table *const avx512bw_table;
 extern const Table *const avx512_table;
 extern const Table *const neon_table;
 

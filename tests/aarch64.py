@@ -54,7 +54,7 @@ def kernel_sources() -> list[Path]:
     tables = [
         path for name in ("portable", "neon") for path in (ROOT / "native" / name).glob("*.cpp")
     ]
-    null = [ROOT / "native" / name / "table.cpp" for name in ("avx2", "avx512")]
+    null = [ROOT / "native" / name / "table.cpp" for name in ("avx2", "avx512bw", "avx512")]
     beside = [ROOT / name for name in BESIDE]
     return [*tables, *null, *beside, *(ROOT / "tests" / "native" / name for name in PROGRAMS)]
 

@@ -1,7 +1,7 @@
 // CRC-32C with AVX-512: four vectors are moved forward over the data by carry-less multiplication.
 #if defined(__AVX512VBMI2__)
 
-#include "avx512/avx512.h"
+#include "avx512bw/avx512.h"
 #include "crc.h"
 
 namespace fewbits {

@@ -4,7 +4,7 @@
 
 #include <bit>
 
-#include "avx512/avx512.h"
+#include "avx512bw/avx512.h"
 #include "rans.h"
 
 namespace fewbits {

@@ -1,9 +1,10 @@
-// The AVX-512 table: only what gains over AVX2, whose kernels fill the gaps.
+// The AVX-512 table of processors with VBMI2: only what gains over the table of AVX-512 alone,
+// whose kernels fill the gaps.
 #include "kernels.h"
 
 #if defined(__AVX512VBMI2__)
 
-#include "avx512/avx512.h"
+#include "avx512bw/avx512.h"
 
 namespace fewbits {
 namespace {
@@ -15,7 +16,6 @@ constinit const Table table = {
     .dithering_float32 = &avx512_dithering_float32,
     .dithering_float16 = &avx512_dithering_float16,
     .dithering_bfloat16 = &avx512_dithering_bfloat16,
-    .sealing = &avx512_sealing,
 };
 
 } // namespace

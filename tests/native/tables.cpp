@@ -43,7 +43,8 @@ constexpr HashKernels sealing = {};
 
 // It has a checksum and the last group. All else is left out, an entry or a whole group.
 constexpr Table sparse = {.common = &other_common, .switching = &switching<1>};
-// One more above it, which has a kernel that the one below lacks.
+// One above it without a kernel, and one more, which has a kernel that the one below lacks.
+constexpr Table empty = {};
 constexpr Table sparser = {.coder = &coder<2>};
 
 } // namespace
@@ -71,6 +72,7 @@ constinit const Table portable_table = {
     .sealing = &sealing,
 };
 constinit const Table *const avx2_table = &sparse;
+constinit const Table *const avx512bw_table = &empty;
 constinit const Table *const avx512_table = &sparser;
 constinit const Table *const neon_table = &sparse;
 
@@ -96,17 +98,17 @@ void check_table(int simd, uint32_t checksum, size_t count) {
 } // namespace
 
 int main() {
-    const char *const names[] = {"portable", "avx2", "avx512", "neon"};
-    for (int simd = 0; simd < 4; ++simd) {
+    const char *const names[] = {"portable", "avx2", "avx512bw", "avx512", "neon"};
+    for (int simd = 0; simd < 5; ++simd) {
         REQUIRE(std::strcmp(fewbits_simd_name(simd), names[simd]) == 0);
     }
-    REQUIRE(fewbits_simd_name(-1) == nullptr && fewbits_simd_name(4) == nullptr);
+    REQUIRE(fewbits_simd_name(-1) == nullptr && fewbits_simd_name(5) == nullptr);
     const int best = fewbits_simd();
     check_table(0, 0, 0);
-    for (int simd = 3; simd > 0; --simd) {
+    for (int simd = 4; simd > 0; --simd) {
         if (fewbits_use_simd(simd) == FEWBITS_OK) { // this processor can run it
             REQUIRE(best >= simd);
-            check_table(simd, 1, simd == 2 ? 2 : 0);
+            check_table(simd, 1, simd == 3 ? 2 : 0);
         } else {
             REQUIRE(best != simd && fewbits_simd() != simd);
         }

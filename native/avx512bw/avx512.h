@@ -18,11 +18,15 @@ inline Wide both(Vector low, Vector high) {
 
 } // namespace
 
+extern const DitherKernels<Float32> avx512bw_dithering_float32;
+extern const DitherKernels<Float16> avx512bw_dithering_float16;
+extern const DitherKernels<Bfloat16> avx512bw_dithering_bfloat16;
+extern const HashKernels avx512bw_sealing;
+
 extern const CommonKernels avx512_common;
 extern const CoderKernels avx512_coder;
 extern const DitherKernels<Float32> avx512_dithering_float32;
 extern const DitherKernels<Float16> avx512_dithering_float16;
 extern const DitherKernels<Bfloat16> avx512_dithering_bfloat16;
-extern const HashKernels avx512_sealing;
 
 } // namespace fewbits

@@ -1,8 +1,8 @@
 // BLAKE2sp with AVX-512: eight lanes for one message, sixteen for two of the same length.
-#if defined(__AVX512VBMI2__)
+#if defined(__AVX512BW__)
 
 #include "avx2/sealing.h"
-#include "avx512/avx512.h"
+#include "avx512bw/avx512.h"
 
 namespace fewbits {
 namespace {
@@ -102,8 +102,8 @@ void two_marked(uint32_t *words, const uint8_t *const *data, const LeafMarks &ma
 
 } // namespace
 
-constinit const HashKernels avx512_sealing = {strides,     marked,     nullptr,
-                                              two_strides, two_marked, roots};
+constinit const HashKernels avx512bw_sealing = {strides,     marked,     nullptr,
+                                                two_strides, two_marked, roots};
 
 } // namespace fewbits
 
