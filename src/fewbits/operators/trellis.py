@@ -32,11 +32,11 @@ about $0.25\,\nu$ in fact. *Theory* has the proofs.
 and the finest step is taken that is within the rate. They are tried with a dither of their own, so
 that the step says nothing of the dither of the vector and results stay unbiased. A header comes on
 top, short vectors pay for their tables too, and vectors with heavy tails or neighbours that are
-alike may take a tenth of a bit more or less. $\nu$ then depends on the vector, but it is never above $8 / 4^b$, or
-$6 / (4^b - 1)$ with `subtractive`: there a long Gaussian vector is within $b$ bits. So
-$\omega \le 2 / (4^b - 1)$, twice the limit of all unbiased operators, and $\alpha \le 8 / 4^b$, or
-$15/16$ where that is less. Of more than about $6 \cdot 4^{16 - b}$ values levels would need more
-than 16 bits, and both may be larger.
+alike may take a tenth of a bit more or less. $\nu$ then depends on the vector, but it is never
+above $8 / 4^b$, or $6 / (4^b - 1)$ with `subtractive`: there a long Gaussian vector is within $b$
+bits. So $\omega \le 2 / (4^b - 1)$, twice the limit of all unbiased operators, and $\alpha \le 8 /
+4^b$, or $15/16$ where that is less. Of more than about $6 \cdot 4^{16 - b}$ values levels would
+need more than 16 bits, and both may be larger.
 
 **When to use it.** If workers' results are averaged: it has less error than `sparse-dithering` at
 equal bits, up to about five bits a value. Nearest gains above two. Below that, and on vectors with
