@@ -175,7 +175,10 @@ PAGES: dict[str, dict[str, Block]] = {
         "links-seconds": switch_links.links_seconds,
         "accuracy": accuracy.on_the_switch,
     },
-    "docs/theory.md": {"granular": bits_error.granular},
+    "docs/theory.md": {
+        "granular": bits_error.granular,
+        "trellis-states": trellis_bits.states_table,
+    },
     "docs/when-not.md": {
         "then-rather": links.powersgd_verdict,
         "biased": slow_links.biased_are_faster,

@@ -36,6 +36,13 @@ FORMS = {
     TRELLIS: "trellis:nu={:.6g},rounding=subtractive",
     NEAREST_TRELLIS: "trellis:nu={:.6g},scale=least-squares",
 }
+STATES = (4, 8, 16)  # on the Gaussian vector, also below one bit
+STATE_RATES = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0)
+STATE_FORMS = {
+    f"{states} states": f"trellis:nu={{:.6g}},scale=least-squares,states={states}"
+    for states in STATES
+}
+FORMS |= STATE_FORMS
 _DIMENSION, _SEED = 1_000_000, 7
 _PIECE = 65_536
 _FULL, _AIM = 0.997, 0.9988  # of the budget: full enough, and aimed at
@@ -167,11 +174,11 @@ def main(folder: str | None = None) -> None:
     sources: list[str | Path] = ["gaussian", *recorded]
     known = {(row["vector"], row["operator"], row["bits"]) for row in runs.read(_RESULTS)}
     head = {"fewbits": fewbits.__version__, "numpy": np.__version__}
-    for operators in ((EDEN, FP8, SCALAR, TRELLIS), (NEAREST_TRELLIS,)):
-        for source in sources:
+    for operators in ((EDEN, FP8, SCALAR, TRELLIS), (NEAREST_TRELLIS,), tuple(STATE_FORMS)):
+        for source in sources[:1] if operators == tuple(STATE_FORMS) else sources:
             x, title = vector(source), Path(source).stem
             for operator in operators:
-                for bits in (8.0,) if operator == FP8 else EQUAL_RATES:
+                for bits in rates(operator):
                     if (title, operator, bits) in known:
                         continue
                     found = measure(x, operator, bits)
@@ -179,6 +186,13 @@ def main(folder: str | None = None) -> None:
                         row = {"vector": title, "operator": operator, "bits": bits, **found}
                         runs.add(_RESULTS, row, head, ("vector", "operator", "bits"))
                         print(json.dumps(row), flush=True)
+
+
+def rates(operator: str) -> tuple[float, ...]:
+    """The numbers of bits that an operator is measured at."""
+    if operator == FP8:
+        return (8.0,)
+    return STATE_RATES if operator in STATE_FORMS else EQUAL_RATES
 
 
 def vector(source: str | Path) -> VectorValues:

@@ -8,6 +8,7 @@ from fewbits_lab.results import results
 from fewbits_lab.studies.trellis_bits import show
 from fewbits_lab.studies.trellis_bits.run import EDEN, EQUAL_RATES, SCALAR, TRELLIS
 from fewbits_lab.studies.trellis_bits.show import GAUSSIAN, least
+from fewbits_lab.tables import markdown
 
 _VECTORS = {"gaussian": "Gaussian", "resnet": "ResNet", "alexnet": "AlexNet", "gpt": "GPT"}
 
@@ -53,6 +54,11 @@ def equal_verdict() -> str:
         "gives these bits. Both are exactly unbiased.",
         *show.findings(results("trellis-bits")),
     )  # fmt: skip
+
+
+def states_table() -> str:
+    """Bits above the bound by states."""
+    return markdown(show.states_table(results("trellis-bits")["runs"]))
 
 
 def trellis_figure() -> str:
