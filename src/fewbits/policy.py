@@ -28,6 +28,10 @@ class Exact:
 
     reason: str
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.reason, str):
+            raise SpecError(f"the reason of Exact is a text, got {self.reason!r}")
+
 
 Choice = Operator | Exact
 Policy = Callable[[str, tuple[int, ...]], Operator | Exact | str | None]

@@ -99,6 +99,7 @@ def test_a_bad_spec_is_refused_before_a_tensor_matches() -> None:
         (lambda: ByName({"": "exact"}), "a pattern is a name such as 'head.*', got ''"),
         (lambda: ByName({3: "exact"}), "got 3"),
         (lambda: ByName({"head.*": "tiny"}), "'tiny' is a preset"),
+        (lambda: Exact(3), "the reason of Exact is a text, got 3"),
         (lambda: Chain(Default()), "expected a tuple of policies"),
         (lambda: Chain(("natural",)), "a policy is a function or a value of this module"),
     ],

@@ -128,6 +128,6 @@ class Report:
                 inside,
             ]
         sent, headers = self.payload_bytes / 1e6, self.header_bytes / 1e6
-        plain = f"{self.ratio:.2f}× less than {self.plain_bytes / 1e6:,.2f} MB uncompressed"
+        plain = f"{times(self.ratio)} {self.plain_bytes / 1e6:,.2f} MB uncompressed"
         other = f"to {self.nodes - 1} other nodes" if self.nodes > 2 else "to the other node"
         return [f"between     {sent:,.2f} MB + {headers:,.3f} MB headers {other}, {plain}", inside]

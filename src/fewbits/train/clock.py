@@ -11,18 +11,22 @@ class StepClock:
     """Seconds of every step, and the seconds between its last gradient and the end of its backward.
 
     In between nothing is left to compute, and DDP waits for messages. That holds for plain DDP, for
-    torch's hooks and for ours alike, so the same clock serves all of them.
+    torch's hooks and for ours alike, so the same clock serves all of them. `worked` has the seconds
+    that a processor worked for the calling thread: the rest of the time for computing it was lent
+    to others.
     """
 
     def __init__(self, net: nn.Module) -> None:
         self.seconds: list[float] = []
         self.blocked: list[float] = []
-        self._start = self._last_gradient = 0.0
+        self.worked: list[float] = []
+        self._start = self._last_gradient = self._worked_before = 0.0
         for parameter in net.parameters():
             register: Any = parameter.register_post_accumulate_grad_hook  # untyped in torch
             register(self._gradient_ready)
 
     def start(self) -> None:
+        self._worked_before = time.thread_time()
         self._start = self._last_gradient = time.perf_counter()
 
     def backward_done(self) -> None:
@@ -36,6 +40,7 @@ class StepClock:
 
     def stop(self) -> None:
         self.seconds.append(time.perf_counter() - self._start)
+        self.worked.append(time.thread_time() - self._worked_before)
 
     def _gradient_ready(self, _parameter: Tensor) -> None:
         self._last_gradient = time.perf_counter()

@@ -27,6 +27,7 @@ class History:
     blocked: list[float] = field(default_factory=list)
     epochs: list[Epoch] = field(default_factory=list)
     exchange: dict[str, Any] = field(default_factory=dict)  # how the gradients travelled
+    worked: list[float] = field(default_factory=list)  # of a processor; older checkpoints lack it
 
     def to_json(self) -> str:
         """Text that `from_json` reads; floats keep every bit."""

@@ -39,6 +39,7 @@ def of_run(history: History, counted: Mapping[str, Any]) -> _Result:
         "busy_ms": {
             "codec": 1e3 * last.codec_seconds / steps,
             "wire": 1e3 * last.wire_seconds / steps,
+            "compute": 1e3 * median(history.worked) if history.worked else None,
         },
         "curve": _curve(history),
         "epochs": [

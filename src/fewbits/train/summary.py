@@ -9,6 +9,7 @@ from fewbits.train import links, verdict
 from fewbits.train.references import PLAIN_DDP, is_reference
 
 _Run = dict[str, Any]
+_SHARED = 1.25  # where computing takes more than so many times its processor's time
 
 
 def lines(document: dict[str, Any]) -> list[str]:
@@ -20,7 +21,7 @@ def lines(document: dict[str, Any]) -> list[str]:
     best, plain = found
     said = [_gain(best, plain, document), _accuracy(best, plain, document["test_samples"])]
     said += [_auto(run) for run in runs if run.get("auto")]
-    return said + _where_not(best["operator"], document.get("loopback") or [])
+    return said + _shared(plain) + _where_not(best["operator"], document.get("loopback") or [])
 
 
 def compared(runs: list[_Run]) -> tuple[_Run, _Run] | None:
@@ -57,6 +58,18 @@ def _accuracy(best: _Run, plain: _Run, samples: int) -> str:
 def _auto(run: _Run) -> str:
     auto = run["auto"]
     return f"{run['operator']} chose {auto['chosen']} after {auto['step']} of {run['steps']} steps."
+
+
+def _shared(plain: _Run) -> list[str]:
+    """A line if plain DDP, which leaves processors idle, had to wait for them nevertheless."""
+    took, worked = plain["step_ms"]["compute"], plain["busy_ms"].get("compute")
+    if not worked or took <= _SHARED * worked:
+        return []
+    text = (
+        f"The processors were shared: a step of plain DDP computed for {took:.1f} ms, of which a "
+    )
+    text += f"processor worked {worked:.1f} ms. With processors to themselves all steps are "
+    return [f"{text}shorter, compressed ones most, because coding needs a processor too."]
 
 
 def _where_not(operator: str, loopback: list[_Run]) -> list[str]:

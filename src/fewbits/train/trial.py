@@ -112,6 +112,7 @@ class Trial:
         self.history.losses += mean.tolist()
         self.history.seconds += self.clock.seconds[before:]
         self.history.blocked += self.clock.blocked[before:]
+        self.history.worked += self.clock.worked[before:]
 
     def _step(self, chosen: data.DataArray) -> float:
         self.clock.start()

@@ -142,6 +142,19 @@ def test_a_report_tells_bytes_inside_and_between_apart() -> None:
         )
 
 
+@pytest.mark.parametrize("nodes", [0, 2])
+@pytest.mark.parametrize(
+    ("sent", "words"),
+    [(250, "4.00× less than"), (1000, "as much as"), (1250, "1.25× more than")],
+)
+def test_a_report_never_calls_bytes_that_grew_less(nodes: int, sent: int, words: str) -> None:
+    told = str(
+        Report("natural", "natural", "sharded", 4, 1, sent, 0, 1000, 0, 0, 0, 250, 250, nodes=nodes)
+    )
+    assert words in told
+    assert ("less" in told) == (sent < 1000)
+
+
 def test_a_session_that_is_opened_again_learns_its_nodes_anew() -> None:
     group = sessions("natural")
     first = everyone(group, lambda own: step(own, 0))

@@ -54,6 +54,14 @@ def test_the_summary_says_how_much_sooner_how_accurate_and_where_not() -> None:
     assert "40.0 ms with natural:coder=rans and 20.0 ms without: do not compress" in loopback
 
 
+@pytest.mark.parametrize(("worked", "told"), [(None, False), (9.0, False), (4.0, True)])
+def test_the_summary_says_when_processors_were_shared(worked: float | None, told: bool) -> None:
+    shared = run("none", 800.0, busy_ms={"codec": 0.0, "wire": 0.0, "compute": worked})
+    words = " ".join(summary.lines(document(runs=[shared, run("natural", 100.0)])))
+    assert ("computed for 10.0 ms, of which a processor worked 4.0 ms" in words) == told
+    assert ("were shared" in words) == told
+
+
 def test_the_summary_tells_a_loss_of_accuracy() -> None:
     worse = document(runs=[run("none", 800.0), run("natural", 100.0, accuracy=0.5)])
     assert "400 test samples tell them apart" in summary.lines(worse)[1]
