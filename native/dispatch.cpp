@@ -127,6 +127,8 @@ Kernels filled(const Table &own, const Kernels &lower) {
         .spherical = group(&Table::spherical, lower.spherical),
         .switching = group(&Table::switching, lower.switching),
         .sealing = group(&Table::sealing, lower.sealing),
+        .products32 = group(&Table::products32, lower.products32),
+        .products64 = group(&Table::products64, lower.products64),
     };
 }
 

@@ -24,7 +24,7 @@ extern "C" {
 
 /* Raised whenever a signature or a structure below changes; the Python loader refuses any other
  * number. */
-#define FEWBITS_ABI 9
+#define FEWBITS_ABI 10
 
 enum fewbits_status {
     FEWBITS_OK = 0,

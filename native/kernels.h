@@ -355,6 +355,8 @@ template <template <class> class Slot> struct Groups {
     Slot<SphereKernels> spherical{};
     Slot<SwitchKernels> switching{}; // in-network aggregation
     Slot<HashKernels> sealing{};     // its packets' tags
+    Slot<ProductKernels<float>> products32{};
+    Slot<ProductKernels<double>> products64{};
 
     template <class F> const Slot<NaturalKernels<F>> &natural() const {
         return of_format<F>(natural_float32, natural_float64, natural_float16, natural_bfloat16);

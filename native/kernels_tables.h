@@ -29,4 +29,28 @@ struct TrellisKernels {
                    Out<uint32_t> values);
 };
 
+// Some rows and columns of a matrix, which is values + memory, or the values alone; rows are
+// `stride` numbers apart.
+template <class T> struct ProductMatrix {
+    const T *values;
+    const T *memory; // may be null
+    size_t rows, columns, stride;
+};
+
+constexpr size_t kLane = 8; // numbers of a factor's row that are made together
+
+// The left factor, with rows of `lanes` numbers, and two right ones, transposed.
+template <class T> struct ProductFactors {
+    const T *left, *own, *mean;
+    size_t rank, lanes;
+};
+
+// Products of a matrix with thin factors; products.h has the meaning.
+template <class T> struct ProductKernels {
+    void (*left)(const ProductMatrix<T> &matrix, const T *basis, size_t lanes, T *out);
+    void (*right)(const ProductMatrix<T> &matrix, const T *left, size_t lanes, T *out);
+    void (*settle)(const ProductMatrix<T> &matrix, const ProductFactors<T> &factors, T *values,
+                   T *remains);
+};
+
 } // namespace fewbits

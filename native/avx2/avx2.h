@@ -140,6 +140,8 @@ extern const StepKernels<Float64> avx2_steps_float64;
 extern const StepKernels<Float16> avx2_steps_float16;
 extern const StepKernels<Bfloat16> avx2_steps_bfloat16;
 extern const SphereKernels avx2_spherical;
+extern const ProductKernels<float> avx2_products32;
+extern const ProductKernels<double> avx2_products64;
 extern const SwitchKernels avx2_switching;
 extern const HashKernels avx2_sealing;
 

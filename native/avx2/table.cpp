@@ -152,6 +152,8 @@ constinit const Table table = {
     .spherical = &avx2_spherical,
     .switching = &avx2_switching,
     .sealing = &avx2_sealing,
+    .products32 = &avx2_products32,
+    .products64 = &avx2_products64,
 };
 
 } // namespace

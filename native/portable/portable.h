@@ -27,6 +27,8 @@ extern const StepKernels<Bfloat16> portable_steps_bfloat16;
 extern const SphereKernels portable_spherical;
 extern const SwitchKernels portable_switching;
 extern const HashKernels portable_sealing;
+extern const ProductKernels<float> portable_products32;
+extern const ProductKernels<double> portable_products64;
 
 template <class F> constexpr const NaturalKernels<F> &portable_natural() {
     return of_format<F>(portable_natural_float32, portable_natural_float64,

@@ -82,6 +82,8 @@ constinit const Table portable_table = {
     .spherical = &portable_spherical,
     .switching = &portable_switching,
     .sealing = &portable_sealing,
+    .products32 = &portable_products32,
+    .products64 = &portable_products64,
 };
 
 } // namespace fewbits

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import TypeVar
 
 from fewbits.core.operator import Operator
 from fewbits.errors import SpecError
@@ -34,6 +35,7 @@ class Exact:
 
 
 Choice = Operator | Exact
+_Otherwise = TypeVar("_Otherwise")
 Policy = Callable[[str, tuple[int, ...]], Operator | Exact | str | None]
 
 
@@ -117,7 +119,9 @@ class Chain:
         return None
 
 
-def choose(policy: Policy, name: str, shape: tuple[int, ...], otherwise: Operator) -> Choice:
+def choose(
+    policy: Policy, name: str, shape: tuple[int, ...], otherwise: _Otherwise
+) -> Choice | _Otherwise:
     """The operator for one tensor: the policy's answer, or `otherwise` if it has none."""
     choice = policy(name, shape)
     if choice is None:

@@ -13,6 +13,9 @@ EVERYDAY = ("bfloat16", "natural", "natural:coder=rans")
 Whole trainings were measured with these.
 """
 
+LOW_RANK = "low-rank"
+"""The name of a preset, and of a stage between ranks."""
+
 SLOW_LINK = "two-bit"
 """The preset that both consider too; coding takes longer, so only slow links leave it a chance."""
 
@@ -31,6 +34,11 @@ PRESETS = {
         "top-k:fraction=0.01|natural",
         "ef14",
         "the fewest bytes at which every model tried kept the accuracy of plain training",
+    ),
+    LOW_RANK: Preset(
+        "low-rank:rank=8|sparse-dithering",
+        "ef14",
+        "fewer bytes still, for matrices: thin factors of them; other tensors as with tiny",
     ),
     "one-bit": Preset(
         "trellis:nu=1.65,rounding=subtractive",
@@ -74,6 +82,11 @@ def refuse_name(name: str) -> None:
     """Raise `SpecError` for the name of a preset, or of `auto`, where an operator is needed."""
     if name == AUTO:
         raise SpecError(f"{name!r} measures a training run and is no operator: name one")
+    if name == LOW_RANK:
+        raise SpecError(
+            f"{name!r} stands between ranks, which exchange twice, and is no operator of one "
+            f"array: pass {PRESETS[name].operator!r} to fewbits.ddp.attach"
+        )
     if name in PRESETS:
         own = PRESETS[name]
         needs = f", which in training needs feedback={own.feedback!r}" if own.feedback else ""

@@ -1,5 +1,6 @@
 // Calls of the kernels that read or write numbers: what they make of one case.
 #include <bit>
+#include <cmath>
 
 #include "compared.h"
 #include "dithering.h"
@@ -417,6 +418,57 @@ void sphere_place(Case &own) {
     own.put_memory(y);
 }
 
+// ---- products with thin factors ----
+
+enum class Product { left, right, settle };
+
+// Finite numbers of several magnitudes, right before a page that cannot be touched.
+template <class T> T *some(Case &own, size_t count) {
+    T *const out = aligned<T>(own.memory(count * sizeof(T)));
+    for (size_t i = 0; i < count; ++i) {
+        const auto whole = static_cast<int32_t>(own.random.bits());
+        out[i] = std::ldexp(static_cast<T>(whole), -static_cast<int>(own.random.below(40)));
+    }
+    return out;
+}
+
+template <class T, Product product> void products(Case &own) {
+    const size_t rows = 1 + own.random.below(9);
+    const size_t columns = own.count;
+    const size_t stride = columns + own.random.below(3);
+    const size_t lanes = kLane * (1 + own.random.below(3));
+    const size_t last = (rows - 1) * stride + columns; // what lies behind the last row is not read
+    const T *const memory = own.random.chance(2) ? nullptr : some<T>(own, last);
+    T *const values = some<T>(own, last);
+    const ProductMatrix<T> matrix = {values, memory, rows, columns, stride};
+    const auto &kernels = [&]() -> const ProductKernels<T> & {
+        if constexpr (sizeof(T) == sizeof(float)) {
+            return own.kernels.products32;
+        } else {
+            return own.kernels.products64;
+        }
+    }();
+    if constexpr (product == Product::settle) {
+        const size_t rank = 1 + own.random.below(lanes);
+        const ProductFactors<T> factors = {some<T>(own, rows * lanes), some<T>(own, rank * columns),
+                                           some<T>(own, rank * columns), rank, lanes};
+        T *const remains = some<T>(own, last);
+        kernels.settle(matrix, factors, values, remains);
+        own.put_memory(values);
+        own.put_memory(remains);
+    } else if constexpr (product == Product::left) {
+        const T *const basis = some<T>(own, columns * lanes);
+        T *const out = some<T>(own, rows * lanes);
+        kernels.left(matrix, basis, lanes, out);
+        own.put_memory(out);
+    } else {
+        const T *const left = some<T>(own, rows * lanes);
+        T *const out = some<T>(own, columns * lanes);
+        kernels.right(matrix, left, lanes, out);
+        own.put_memory(out);
+    }
+}
+
 } // namespace
 
 #define NATURAL(F, group)                                                                          \
@@ -433,6 +485,10 @@ void sphere_place(Case &own) {
         CHECK(group.dither_codes, dither_codes<F>)
 #define STEPS(F, group) CHECK(group.quantise, quantise<F>), CHECK(group.dequantise, dequantise<F>)
 #define CAST(From, To, entry) CHECK(casts.entry, (cast<From, To, &CastKernels::entry>))
+#define PRODUCTS(T, group)                                                                         \
+    CHECK(group.left, (products<T, Product::left>)),                                               \
+        CHECK(group.right, (products<T, Product::right>)),                                         \
+        CHECK(group.settle, (products<T, Product::settle>))
 
 std::vector<Check> value_checks() {
     return {
@@ -483,6 +539,8 @@ std::vector<Check> value_checks() {
         CHECK(spherical.fill, sphere_fill),
         CHECK(spherical.next, sphere_next),
         CHECK(spherical.place, sphere_place),
+        PRODUCTS(float, products32),
+        PRODUCTS(double, products64),
     };
 }
 

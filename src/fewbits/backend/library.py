@@ -33,7 +33,7 @@ from fewbits.errors import DecodeError
 from fewbits.reference.dithering import BAD_SCALE, LEVEL_WITHOUT_SCALE
 from fewbits.reference.grid_scales import BAD_STEP, CODES_WITHOUT_SCALE, ONLY_ZEROS
 
-ABI = 9
+ABI = 10
 
 Bytes = npt.NDArray[np.uint8]
 AnyArray = npt.NDArray[Any]

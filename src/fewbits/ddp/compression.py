@@ -114,7 +114,8 @@ def attach(
     `uplink` compresses each rank's gradient, `downlink` the mean that is sent back: by default the
     same operator if it is unbiased, a cast, or there is feedback, else `natural`, entropy coded if
     that operator is; `"identity"` for one direction only. `uplink="tiny"` is a preset, an operator
-    and its feedback in one word; `"two-bit"` and `"one-bit"` are presets without bias. `"auto"`
+    and its feedback in one word; `"two-bit"` and `"one-bit"` are presets without bias, and
+    `"low-rank"` sends thin factors of matrices, or `"low-rank:rank=4|sparse-dithering"`. `"auto"`
     measures in the first steps whether plain all-reduce, bfloat16, `natural`, `natural:coder=rans`
     or `two-bit` is fastest on this link, with `allow_bias` also `tiny`, and keeps the fastest.
     With `across`, ranks of a node sum among each other, and only what goes to other nodes is

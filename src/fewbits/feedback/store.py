@@ -17,6 +17,8 @@ from fewbits.feedback.rule import Array
 
 WORKER, MEAN, MASTER = "worker", "mean", "master"
 """Sides: of a sender, of whoever averages the senders' messages, and of the way back."""
+BASIS = "basis"
+"""The side of what all ranks know alike of a matrix, whose factors travel."""
 
 
 @dataclass(frozen=True, slots=True)

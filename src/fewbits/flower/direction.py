@@ -56,6 +56,8 @@ class Direction:
 
         The direction from the server has no memory, so a preset with feedback is refused.
         """
+        if spec == presets.LOW_RANK:
+            presets.refuse_name(presets.LOW_RANK)
         preset = presets.expand(spec, feedback=feedback)
         if preset is not None and preset.feedback is not None:
             raise SpecError(

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from fewbits.errors import DisagreementError, SpecError
-from fewbits.feedback.store import MASTER
+from fewbits.feedback.store import BASIS, MASTER
 from fewbits.session import state
 from fewbits.session.adapter import AdapterParts
 from fewbits.session.agreement import RankAgreement
 from fewbits.session.memories import MemoryShapes
+from fewbits.session.routing import ModelParameter, Routing
 from fewbits.session.state import RankState, SavedState, StateOrigin
 
 _LOG = logging.getLogger(__name__)
@@ -72,7 +73,7 @@ class Checkpoint:
             ranks=ranks,
             feedback=routing.feedback.spec if routing.feedback else None,
             model=state.digest(f"{each.name} {each.shape}" for each in trained),
-            plan=state.digest([text, *(f"{p.name} {routing.operators(p)}" for p in trained)]),
+            plan=state.digest([text, *(f"{each.name} {_ways(routing, each)}" for each in trained)]),
             configuration=text,
         )
 
@@ -118,7 +119,7 @@ class Checkpoint:
             return 0
         shared = shapes.needed(0, ranks).keys() & shapes.needed(1, ranks).keys() & memories.keys()
         return state.checksum(
-            {key: memories[key] for key in shared if key.startswith(f"{MASTER}/")}
+            {key: memories[key] for key in shared if key.startswith((f"{MASTER}/", f"{BASIS}/"))}
         )
 
     def _check(self, saved: RankState, memories: SavedState, reshard: bool) -> None:
@@ -141,6 +142,13 @@ class Checkpoint:
     def _shapes(self) -> MemoryShapes:
         routing, options = self._chooser.saved.routing, self._configuration.options
         return MemoryShapes(routing, options.collective, self._adapter.units)
+
+
+def _ways(routing: Routing, parameter: ModelParameter) -> object:
+    """What a state's digest says of a parameter."""
+    if routing.is_factored(parameter):
+        return routing.told(parameter)
+    return routing.operators(parameter)
 
 
 def _divided(arrays: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

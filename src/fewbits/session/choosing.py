@@ -32,7 +32,7 @@ class Chooser:
     def __init__(self, reducer: Reducer) -> None:
         self.reducer = self.saved = reducer
         self.reducers: Sequence[Reducer] = [reducer]
-        self.agreed = reducer.routing.uplink.spec, reducer.routing.downlink.spec
+        self.agreed = reducer.routing.specs
 
     def use(self, reducer: Reducer) -> None:
         """Choose another one from now on, with the memories of the first."""

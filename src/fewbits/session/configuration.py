@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from fewbits.operators.identity import Identity
 from fewbits.session.adapter import AdapterParts
 from fewbits.session.choosing import Chooser
 from fewbits.session.options import Options, listed
@@ -67,7 +66,7 @@ class RankConfiguration:
 
     def _decided(self) -> list[tuple[str, list[str]]]:
         return [
-            (each.name, [own.spec for own in reducer.routing.operators(each)])
+            (each.name, [*reducer.routing.told(each)])
             for reducer in self.chooser.reducers
             for each in self.chooser.saved.routing.model.trained()
         ]
@@ -75,7 +74,7 @@ class RankConfiguration:
     def _choices(self) -> str:
         trained = self.chooser.saved.routing.model.trained()
         last = self.chooser.reducers[-1].routing
-        exact = sum(last.operators(each)[0] == Identity() for each in trained)
+        exact = sum(last.is_exact(each) for each in trained)
         # These lines are in the headers of all ranks and in states, through their digest.
         lines = [f"{name} {' '.join(specs)}" for name, specs in self._decided()]
         return f"{exact} of {len(trained)} tensors exact, {short_digest(lines)}"

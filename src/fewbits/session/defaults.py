@@ -1,6 +1,7 @@
 """Defaults for what the user leaves out, and the warnings about them."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from fewbits import policy as policies
 from fewbits import presets
@@ -9,6 +10,7 @@ from fewbits.core.operator import Operator
 from fewbits.errors import SpecError
 from fewbits.feedback import Feedback
 from fewbits.feedback import feedback as named_feedback
+from fewbits.low_rank import FittingOrDefault, LowRank, low_rank
 from fewbits.operators.identity import Identity
 from fewbits.policy import Policy
 from fewbits.presets import AUTO
@@ -21,10 +23,15 @@ from fewbits.switch.job import SWITCH
 from fewbits.warned import warn_user
 
 Spec = str | Operator
+_REST = "tiny"  # for what does not fit `low-rank`
 
 
 def route(uplink: Spec, downlink: Spec | None, options: Options, model: ModelParameters) -> Routing:
     """The routing with these operators; it warns of a bias that nothing corrects."""
+    if (wanted := _low_rank(uplink)) is not None:
+        raise SpecError(
+            f"{wanted} needs whole gradients in every step, which only fewbits.ddp has: use 'tiny'"
+        )
     routing = _routed(uplink, downlink, options.feedback, resolved_policy(options.policy), model)
     if routing.feedback is None and policies.is_biased(routing.uplink):
         warn_user(
@@ -38,6 +45,8 @@ def routes(
     uplink: Spec, downlink: Spec | None, options: Options, model: ModelParameters
 ) -> Routing | dict[str, Routing]:
     """The same as `route`; for `auto`, the routings of its candidates, the least lossy first."""
+    if (wanted := _low_rank(uplink)) is not None:
+        return _factored(wanted, downlink, options, model)
     if uplink != AUTO:
         return route(uplink, downlink, options, model)
     presets.refuse_others(AUTO, downlink=downlink, feedback=options.feedback)
@@ -49,6 +58,27 @@ def routes(
     specs = [*presets.EVERYDAY, presets.SLOW_LINK] + ["tiny"] * options.allow_bias
     plain = Routing(Identity(), Identity(), rules, model)
     return {UNCOMPRESSED: plain} | {spec: _routed(spec, None, None, rules, model) for spec in specs}
+
+
+def _low_rank(uplink: Spec) -> LowRank | None:
+    """The stage between ranks that a spec or a preset begins with, if it does."""
+    preset = presets.PRESETS.get(uplink) if isinstance(uplink, str) else None
+    return low_rank(uplink if preset is None else preset.operator)
+
+
+def _factored(
+    wanted: LowRank, downlink: Spec | None, options: Options, model: ModelParameters
+) -> Routing:
+    """A routing by factors, and for what does not fit by the preset that sends the largest values.
+
+    Both have memories, which need no word of the user.
+    """
+    presets.refuse_others(wanted.spec, downlink=downlink, feedback=options.feedback)
+    if options.collective not in ("sharded", "gather") or options.across is not None:
+        given = "across=" if options.across is not None else f"collective={options.collective!r}"
+        raise SpecError(f"{wanted} has exchanges of its own: leave {given} out, or use 'tiny'")
+    rules = policies.resolved(options.policy, FittingOrDefault(wanted))
+    return replace(_routed(_REST, None, None, rules, model), low_rank=wanted)
 
 
 def _routed(

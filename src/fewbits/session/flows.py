@@ -42,6 +42,8 @@ class Flow:
                 raise SpecError(f"device={options.device!r}, but the model is on {lies!r}")
         if options.staged or (options.device is None and lies in (None, CPU)):
             return ""
+        if routing.low_rank is not None:
+            raise SpecError(f"{routing.low_rank} works on the host: {_STAGED}")
         for operator, count, format in _used(routing, self._adapter.formats):
             why = backend.refusal(self.device, operator.kernel(count, format), format)
             if why is not None:

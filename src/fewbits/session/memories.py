@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 from fewbits.collectives.correction import RulesOfSides
 from fewbits.collectives.payload import Unit
-from fewbits.feedback.store import MASTER, MEAN, WORKER
+from fewbits.feedback.store import BASIS, MASTER, MEAN, WORKER
 from fewbits.operators.identity import Identity
-from fewbits.session.routing import Routing
+from fewbits.session.routing import ModelParameter, Routing
 
 ShapesByKey = dict[str, tuple[int, int]]
 """Rows and values by `side/parameter/unit`."""
@@ -41,7 +41,7 @@ class MemoryShapes:
         elif self.collective == "gather":
             units = owned = [replace(unit, downlink=Identity()) for unit in units]
         sides = RulesOfSides.of(method, units, owned, senders).stored()
-        return {
+        return self._of_matrices() | {
             f"{side}/{unit.name}": (rule.rows, unit.count)
             for side, rules in sides.items()
             for unit, rule in rules
@@ -53,17 +53,29 @@ class MemoryShapes:
         if method is None:
             return {}
         rows = {WORKER: 1 + method.has_momentum, MEAN: 1, MASTER: 1}
-        return {
+        return self._of_matrices() | {
             f"{side}/{unit.name}": (rows[side], unit.count)
             for side in rows
             for unit in self._units(ranks)
         }
+
+    def _of_matrices(self) -> ShapesByKey:
+        """The memories of what travels as factors: every rank has them all."""
+        low_rank, found = self.routing.low_rank, ShapesByKey()
+        if low_rank is not None:
+            for each in self.routing.matrices(self._parameters(self.routing)):
+                found[f"{WORKER}/{each.key}"] = 1, each.count
+                found[f"{BASIS}/{each.key}"] = 1, each.columns * low_rank.rank
+        return found
 
     def _units(self, ranks: int) -> Sequence[Unit]:
         routing = replace(self.routing)
         routing.share(ranks)
         if self.units is not None:
             return self.units(routing, ranks)
-        model = routing.model
-        parameters = model.trained() if model.given else list(model.known.values())
+        parameters = self._parameters(routing)
         return routing.units(parameters, sum(each.size for each in parameters))
+
+    def _parameters(self, routing: Routing) -> Sequence[ModelParameter]:
+        model = routing.model
+        return model.trained() if model.given else list(model.known.values())

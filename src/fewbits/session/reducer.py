@@ -8,6 +8,7 @@ from typing import Any
 import numpy.typing as npt
 
 from fewbits.collectives.correction import FeedbackState
+from fewbits.collectives.factored import Factored, exchange_of
 from fewbits.collectives.gather import Gather
 from fewbits.collectives.hierarchical import Hierarchical
 from fewbits.collectives.overlap import Overlap
@@ -27,7 +28,7 @@ from fewbits.session.routing import Routing, cut
 from fewbits.session.sizes import ExchangeSizes
 from fewbits.switch.job import Switching
 
-JobPieces = Sequence[tuple[slice, Reduction]]
+JobPieces = Sequence[tuple[slice, Reduction | Factored]]
 """Parts of a job that are reduced one after the other."""
 
 _REDUCTIONS: dict[str, Callable[[ReductionTask], Reduction]]
@@ -48,7 +49,7 @@ class Reducer(ABC):
     @property
     def specs(self) -> tuple[str, str]:
         """The specs of uplink and downlink."""
-        return self.routing.uplink.spec, self.routing.downlink.spec
+        return self.routing.specs
 
     def plain_bytes(self, job: Job, ranks: int) -> int:
         """Bytes that each rank would send for a job without compression, in a ring.
@@ -169,9 +170,27 @@ class Compressed(Reducer):
         def make() -> JobPieces:
             units = routing.units(job.parameters, values.count)
             pieces = cut(units, comm.size, routing.unit, self.sizes.piece)
-            return [(part, reduction(self.task(own, values, comm))) for part, own in pieces]
+            return self._factored(job, values, comm) + [
+                (part, reduction(self.task(own, values, comm))) for part, own in pieces
+            ]
 
         return self.kept(job.index, (values.format, values.count, tuple(job.parameters)), make)
+
+    def _factored(
+        self, job: Job, values: Vector, comm: SessionComm
+    ) -> list[tuple[slice, Reduction | Factored]]:
+        """The matrices of a job that travel as factors, among its other values, if there are any.
+
+        Means are written where the values lie, so neither part of the job disturbs the other.
+        """
+        routing = self.routing
+        matrices = routing.matrices(job.parameters)
+        if routing.low_rank is None or not matrices:
+            return []
+        exchange = Gather if self._reduction is Gather else exchange_of(comm.size)
+        task = self.task([], values, comm)
+        whole = slice(0, values.count)
+        return [(whole, Factored(task, matrices, routing.low_rank, exchange))]
 
     def task(self, units: Sequence[Any], values: Vector, comm: SessionComm) -> ReductionTask:
         nodes = self.routing.nodes

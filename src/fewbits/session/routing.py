@@ -6,11 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from fewbits.collectives.factors import MatrixPlace
 from fewbits.collectives.nodes import RankNodes
 from fewbits.collectives.payload import UNIT, Unit, units_of
 from fewbits.core.operator import Operator
 from fewbits.errors import SpecError
 from fewbits.feedback import Feedback
+from fewbits.low_rank import LowRank, matrix_shape
 from fewbits.operators.identity import Identity
 from fewbits.policy import Choice, Exact, Policy, choose
 from fewbits.theory.cost import PIECE
@@ -74,7 +76,7 @@ class Routing:
     With `feedback`, memories correct a bias, so the policy's operator is used in both directions
     even if it is biased. `unit` is the largest number of values that are compressed together.
     `nodes` says where the ranks are, if there are links between nodes to save; known from a
-    session's start on.
+    session's start on. With `low_rank`, what would get the operators and fits goes as factors.
     """
 
     uplink: Operator
@@ -83,10 +85,18 @@ class Routing:
     model: ModelParameters = field(default_factory=ModelParameters)
     feedback: Feedback | None = None
     unit: int = UNIT
-    choices: dict[str, Choice] = field(default_factory=dict)
+    choices: dict[str, Choice | LowRank] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
     owners: Owners = field(default_factory=Owners)
     nodes: RankNodes | None = None
+    low_rank: LowRank | None = None
+
+    @property
+    def specs(self) -> tuple[str, str]:
+        """The names of both directions."""
+        if self.low_rank is not None:
+            return self.low_rank.spec, self.low_rank.spec
+        return self.uplink.spec, self.downlink.spec
 
     def share(self, ranks: int) -> None:
         """Give every known parameter's units to `ranks` owners."""
@@ -96,11 +106,26 @@ class Routing:
 
     def exact_names(self) -> set[str]:
         """The model's parameters that will travel exactly."""
-        trained = self.model.trained()
-        return {each.name for each in trained if self.operators(each)[0] == Identity()}
+        return {each.name for each in self.model.trained() if self.is_exact(each)}
+
+    def is_exact(self, parameter: ModelParameter) -> bool:
+        return not self.is_factored(parameter) and self.operators(parameter)[0] == Identity()
+
+    def is_factored(self, parameter: ModelParameter) -> bool:
+        """Whether a parameter travels as factors, and has no operators of its own."""
+        return isinstance(self._choice(parameter), LowRank)
+
+    def told(self, parameter: ModelParameter) -> tuple[str, ...]:
+        """What a parameter travels by, in both directions."""
+        if self.is_factored(parameter):
+            return self.specs
+        return tuple(own.spec for own in self.operators(parameter))
 
     def units(self, parameters: Sequence[ModelParameter], count: int) -> list[Unit]:
-        """The units of a batch of `count` values, which are `parameters` one after the other."""
+        """The units of a batch of `count` values, which are `parameters` one after the other.
+
+        Those that travel as factors have none.
+        """
         if sum(each.size for each in parameters) != count:
             sizes = ", ".join(f"{each.name} {each.shape}" for each in parameters[:3])
             raise SpecError(
@@ -112,19 +137,27 @@ class Routing:
         start = 0
         for parameter in parameters:
             self.model.known.setdefault(parameter.name, parameter)
-            both, size = self.operators(parameter), parameter.size
-            owners = self.owners(parameter)
-            units += units_of(parameter.name, start, size, *both, owners, size=self.unit)
+            size, owners = parameter.size, self.owners(parameter)
+            if not self.is_factored(parameter):
+                both = self.operators(parameter)
+                units += units_of(parameter.name, start, size, *both, owners, size=self.unit)
             start += size
         return units
 
+    def matrices(self, parameters: Sequence[ModelParameter]) -> list[MatrixPlace]:
+        """Those of a batch's parameters that travel as factors."""
+        found, start = [], 0
+        for each in parameters:
+            if self.is_factored(each):
+                shape, owners = matrix_shape(each.shape), tuple(self.owners(each))
+                found.append(MatrixPlace(each.name, start, *shape, owners, self.unit))
+            start += each.size
+        return found
+
     def operators(self, parameter: ModelParameter) -> tuple[Operator, Operator]:
-        """The operators of both directions for a parameter."""
-        name = parameter.name
-        if name not in self.choices:
-            self.choices[name] = choose(self.policy, name, parameter.shape, self.uplink)
-            self.sizes[name] = parameter.size
-        choice = self.choices[name]
+        """The operators of both directions for a parameter that does not travel as factors."""
+        name, choice = parameter.name, self._choice(parameter)
+        assert not isinstance(choice, LowRank)
         if choice == Identity() and (choice != self.uplink or self.downlink == Identity()):
             choice = self.choices[name] = Exact("identity")
         if isinstance(choice, Exact):
@@ -133,6 +166,15 @@ class Routing:
             return self.uplink, self.downlink
         unbiased = choice.guarantee(min(self.sizes[name], self.unit)).unbiased
         return choice, choice if self.feedback or unbiased else self.downlink
+
+    def _choice(self, parameter: ModelParameter) -> Choice | LowRank:
+        name = parameter.name
+        if name not in self.choices:
+            shape, low_rank = parameter.shape, self.low_rank
+            usual = low_rank if low_rank is not None and low_rank.fits(shape) else self.uplink
+            self.choices[name] = choose(self.policy, name, shape, usual)
+            self.sizes[name] = parameter.size
+        return self.choices[name]
 
     def exact(self) -> dict[str, int]:
         """The number of elements that travel exactly, by reason."""

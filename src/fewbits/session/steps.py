@@ -12,7 +12,7 @@ from fewbits.operators.identity import Identity
 from fewbits.reference.formats import FLOAT32
 from fewbits.rng import Rng
 from fewbits.session.jobs import Job
-from fewbits.session.routing import Routing
+from fewbits.session.routing import ModelParameter, Routing
 
 SAMPLED = 4096  # values that are copied in each step
 
@@ -50,11 +50,16 @@ def _place(job: Job, routing: Routing) -> _Place | None:
     for each in job.parameters:
         size = each.size
         if size > (found[0] if found else 0):
-            operator = routing.operators(each)[0]
+            operator = _operator(routing, each)
             if operator != Identity():
                 found = size, each.name, start, operator
         start += size
     return found
+
+
+def _operator(routing: Routing, parameter: ModelParameter) -> Operator:
+    """What encodes a parameter's own values; none does if it travels as factors."""
+    return Identity() if routing.is_factored(parameter) else routing.operators(parameter)[0]
 
 
 def _relative_error(operator: Operator, values: npt.NDArray[np.float32], step: int) -> float:
@@ -103,7 +108,8 @@ class StepReport:
         """‖C(x) − x‖ / ‖x‖ of the uplink's operator C on a sample x of this rank's own gradient.
 
         The sample is encoded when this is asked for, and the result is kept. None if nothing was
-        compressed or kept: in plain steps of `auto`, with FSDP, and on a device.
+        compressed or kept: in plain steps of `auto`, with FSDP, and on a device. Parameters that
+        travel as factors are not sampled.
         """
         return self.sample.relative_error(self.step)
 

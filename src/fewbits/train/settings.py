@@ -9,8 +9,10 @@ from typing import Any
 
 from fewbits import presets, registry
 from fewbits.collectives.payload import UNIT
+from fewbits.core.operator import Operator
 from fewbits.errors import SpecError
 from fewbits.feedback import feedback
+from fewbits.low_rank import LowRank, low_rank
 from fewbits.presets import AUTO
 from fewbits.switch.collective import check as check_switched
 from fewbits.switch.job import SWITCH
@@ -94,7 +96,7 @@ class TrainSettings:
             return None
         text = spec
         if not is_reference(spec) and spec not in (*presets.PRESETS, AUTO):
-            text = registry.operator(spec).spec  # however it was spelled
+            text = _named(spec).spec  # however it was spelled
         name = "".join(c if c.isalnum() or c in "-=.," else "_" for c in text)
         return Path(self.checkpoint) / name
 
@@ -160,9 +162,10 @@ def _check_choices(settings: TrainSettings, kind: str) -> None:
         if is_reference(spec) or spec == AUTO:
             continue
         if not presets.expand(spec, downlink=settings.downlink, feedback=settings.feedback):
-            registry.operator(spec)
+            _named(spec)
     if settings.downlink is not None:
         registry.operator(settings.downlink)
+    _check_low_rank(settings)
     _check_feedback(settings)
     _check_switch(settings)
     _check_nodes(settings)
@@ -171,6 +174,26 @@ def _check_choices(settings: TrainSettings, kind: str) -> None:
     if settings.resume and settings.checkpoint is None:
         raise SpecError("--resume needs --checkpoint DIR")
     _check_checkpoint(settings)
+
+
+def _named(spec: str) -> Operator | LowRank:
+    """What a spec names that is no preset."""
+    return low_rank(spec) or registry.operator(spec)
+
+
+def _check_low_rank(settings: TrainSettings) -> None:
+    """Refuse what the exchanges of factors cannot do, or choose themselves."""
+    given = {
+        "--downlink": settings.downlink is not None,
+        "--feedback": settings.feedback is not None,
+        f"--collective {settings.collective}": settings.collective not in ("sharded", "gather"),
+        "--nodes": settings.nodes is not None,
+        "--local-steps": settings.local_steps is not None,
+    }
+    for spec in settings.operators:
+        if spec == presets.LOW_RANK or low_rank(spec) is not None:
+            for name in (name for name, is_given in given.items() if is_given):
+                raise SpecError(f"--operator {spec} has exchanges of its own: leave {name} out")
 
 
 def _check_feedback(settings: TrainSettings) -> None:

@@ -1,0 +1,135 @@
+"""The native core's products of a matrix with thin factors, through ctypes.
+
+`fewbits.reference.low_rank` specifies them. Factors have rows of `lanes(rank)` numbers, of which
+those behind the rank are zeros.
+"""
+
+import ctypes
+from ctypes import POINTER, byref, c_int, c_int32, c_size_t, c_uint32, c_void_p
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fewbits.backend import parallel
+from fewbits.backend.library import _checked, _core, address, alike
+from fewbits.reference.formats import FLOAT32, FLOAT64
+
+_Array = npt.NDArray[Any]
+
+_LANE = 8
+_DTYPES = {"float32": FLOAT32.code, "float64": FLOAT64.code}
+
+
+class _Matrix(ctypes.Structure):
+    """Some rows and columns of a matrix."""
+
+    _fields_ = (
+        *alike(c_void_p, "values", "memory"),
+        *alike(ctypes.c_uint64, "rows", "columns", "stride"),
+        ("dtype", c_int32),
+        ("lanes", c_uint32),
+    )
+
+
+for _name, _arguments in {
+    "left_factor": (POINTER(_Matrix), c_void_p, c_void_p),
+    "right_factor": (POINTER(_Matrix), c_void_p, c_void_p),
+    "settle": (POINTER(_Matrix), *(c_void_p,) * 3, c_uint32, *(c_void_p,) * 2),
+    "orthonormal": (c_void_p, c_int, c_size_t, c_uint32, c_void_p, c_size_t),
+}.items():
+    _function = getattr(_core, f"fewbits_{_name}")
+    _function.restype, _function.argtypes = c_int, _arguments
+
+
+def lanes(rank: int) -> int:
+    """The numbers of a factor's row: the rank, rounded up."""
+    return -(-rank // _LANE) * _LANE
+
+
+class Remembered(NamedTuple):
+    """A matrix that is the sum of two, of which the second may be missing."""
+
+    values: _Array
+    memory: _Array | None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        rows, columns = self.values.shape
+        return rows, columns
+
+    def _part(self, rows: slice, columns: slice, width: int) -> _Matrix:
+        """A part of it, as native code takes it, for factors with rows of `width` numbers."""
+        stride, item = self.values.shape[1], self.values.itemsize
+        first = (rows.start * stride + columns.start) * item
+        memory = None if self.memory is None else address(self.memory) + first
+        size = rows.stop - rows.start, columns.stop - columns.start
+        how = stride, _DTYPES[self.values.dtype.name], width
+        return _Matrix(address(self.values) + first, memory, *size, *how)
+
+    def left_factor(self, basis: _Array, out: _Array, *, threads: int = 1) -> None:
+        """Write M times the basis."""
+        rows, columns = self.shape
+        width = self._check(basis, columns, out, rows)
+
+        def work(part: slice) -> None:
+            own = self._part(part, slice(0, columns), width)
+            _checked(_core.fewbits_left_factor(byref(own), address(basis), address(out[part])))
+
+        _in_parts(work, rows, columns, threads)
+
+    def right_factor(self, left: _Array, out: _Array, *, threads: int = 1) -> None:
+        """Write the transposed M times the left factor."""
+        rows, columns = self.shape
+        width = self._check(left, rows, out, columns)
+
+        def work(part: slice) -> None:
+            own = self._part(slice(0, rows), part, width)
+            _checked(_core.fewbits_right_factor(byref(own), address(left), address(out[part])))
+
+        _in_parts(work, columns, rows, threads)
+
+    def settle(
+        self, left: _Array, own: _Array, mean: _Array, remains: _Array, *, threads: int = 1
+    ) -> None:
+        """Write what M has beside left times own; the values become left times mean."""
+        rows, columns = self.shape
+        self._check(left, rows, remains, rows, columns)
+        turned = [np.ascontiguousarray(each.T) for each in (own, mean)]
+        width, rank = left.shape[1], own.shape[1]
+        if any(each.shape != (rank, columns) for each in turned):
+            raise RuntimeError(f"factors of {columns} columns were expected, got {mean.shape}")
+
+        def work(part: slice) -> None:
+            matrix = self._part(part, slice(0, columns), width)
+            places = address(left[part]), *map(address, turned), rank
+            results = address(self.values[part]), address(remains[part])
+            _checked(_core.fewbits_settle(byref(matrix), *places, *results))
+
+        _in_parts(work, rows, columns, threads)
+
+    def _check(self, given: _Array, rows: int, out: _Array, made: int, wide: int = 0) -> int:
+        """Refuse what native code would read or write beyond its end; the width of factors."""
+        width = int(given.shape[1])
+        fits = given.shape == (rows, width) and out.shape == (made, wide or width)
+        arrays = [given, out] if self.memory is None else [given, out, self.memory]
+        if not fits or any(each.dtype != self.values.dtype for each in arrays):
+            raise RuntimeError(f"no factors of {self.shape}: {given.shape} and {out.shape}")
+        if self.memory is not None and self.memory.shape != self.shape:
+            raise RuntimeError(f"a memory of {self.memory.shape} is not that of {self.shape}")
+        return width
+
+
+def orthonormal(factor: _Array) -> None:
+    """Make the columns orthonormal, in place."""
+    rows, width = factor.shape
+    scratch = np.empty(factor.size, np.float64)
+    how = _DTYPES[factor.dtype.name], rows, width, address(scratch), scratch.size
+    _checked(_core.fewbits_orthonormal(address(factor), *how))
+
+
+def _in_parts(work: Any, count: int, each: int, threads: int) -> None:
+    """`work` on parts of [0, count), each of which stands for `each` numbers, in some threads."""
+    parts = parallel.shares(count * each, threads)
+    cuts = [count * part // parts for part in range(parts + 1)]
+    parallel.each(lambda number: work(slice(cuts[number], cuts[number + 1])), parts)

@@ -1,0 +1,152 @@
+"""Products with thin factors: the bits of the reference, for every table and number of threads."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fewbits.backend import parallel, products
+from fewbits.backend.products import Remembered, lanes
+from fewbits.reference import low_rank
+
+SHAPES = [(1, 1), (2, 3), (4, 8), (5, 33), (17, 256), (9, 257), (64, 40), (3, 1031), (130, 600)]
+RANKS = (1, 4, 8, 11)
+FORMATS = pytest.mark.parametrize("format", ["float32", "float64"])
+
+
+def numbers(seed: int, *shape: int, format: str) -> Any:
+    return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(format)
+
+
+def padded(factor: Any) -> Any:
+    """Rows with zeros behind, as native code takes them."""
+    wide = np.zeros((len(factor), lanes(factor.shape[1])), factor.dtype)
+    wide[:, : factor.shape[1]] = factor
+    return wide
+
+
+def same(found: Any, wanted: Any) -> None:
+    assert found.dtype == wanted.dtype
+    assert found.tobytes() == np.ascontiguousarray(wanted).tobytes()
+
+
+@FORMATS
+@pytest.mark.parametrize("rank", RANKS)
+@pytest.mark.parametrize("with_memory", [False, True])
+def test_products_have_the_bits_of_the_reference(
+    simd: str, format: str, rank: int, with_memory: bool
+) -> None:
+    for rows, columns in SHAPES:
+        values = numbers(1, rows, columns, format=format)
+        memory = numbers(2, rows, columns, format=format) if with_memory else None
+        whole = values if memory is None else values + memory
+        basis, left = (
+            numbers(3, columns, rank, format=format),
+            numbers(4, rows, rank, format=format),
+        )
+        own, mean = (numbers(seed, columns, rank, format=format) for seed in (5, 6))
+        matrix = Remembered(values.copy(), memory)
+        found = padded(np.full((rows, rank), np.nan, format))
+        matrix.left_factor(padded(basis), found)
+        same(found[:, :rank], low_rank.left_factor(whole, basis))
+        found = padded(np.full((columns, rank), np.nan, format))
+        matrix.right_factor(padded(left), found)
+        same(found[:, :rank], low_rank.right_factor(whole, left))
+        remains = np.full((rows, columns), np.nan, format)
+        matrix.settle(padded(left), own, mean, remains)
+        estimate, lost = low_rank.settled(whole, left, own, mean)
+        same(matrix.values, estimate)
+        same(remains, lost)
+        assert matrix.memory is None or (matrix.memory == memory).all()
+
+
+@pytest.mark.parametrize("threads", [2, 3, 5])
+def test_the_number_of_threads_changes_no_bit(
+    monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    monkeypatch.setattr(parallel, "WORTHWHILE", 64)
+
+    def made(count: int) -> list[bytes]:
+        values, memory = (numbers(seed, 61, 83, format="float32") for seed in (1, 2))
+        left, basis = numbers(3, 61, 8, format="float32"), numbers(4, 83, 8, format="float32")
+        first, second = np.empty_like(left), np.empty_like(basis)
+        remains, matrix = np.empty_like(values), Remembered(values, memory)
+        matrix.left_factor(basis, first, threads=count)
+        matrix.right_factor(left, second, threads=count)
+        matrix.settle(left, basis, second, remains, threads=count)
+        return [each.tobytes() for each in (first, second, remains, values)]
+
+    assert made(threads) == made(1)
+
+
+@FORMATS
+@pytest.mark.parametrize("rank", [8, 16])
+def test_orthonormal_columns_have_the_bits_of_the_reference(
+    simd: str, format: str, rank: int
+) -> None:
+    for rows in (1, 2, 7, 8, 33, 500):
+        factor = numbers(7, rows, rank, format=format)
+        found = factor.copy()
+        products.orthonormal(found)
+        same(found, low_rank.orthonormal(factor))
+
+
+@FORMATS
+@pytest.mark.parametrize("size", [1e-30, 1.0, 1e30])
+def test_columns_are_orthonormal_and_span_what_they_did(format: str, size: float) -> None:
+    factor = (size * numbers(8, 200, 8, format=format)).astype(format)
+    found = factor.copy()
+    products.orthonormal(found)
+    wide = found.astype(np.float64)
+    np.testing.assert_allclose(wide.T @ wide, np.eye(8), atol=1e-6)
+    rest = factor / size - wide @ (wide.T @ (factor / size))
+    assert np.abs(rest).max() < 1e-5
+
+
+@FORMATS
+def test_columns_that_others_make_up_become_zeros(format: str) -> None:
+    factor = numbers(9, 40, 8, format=format)
+    factor[:, 3] = 2 * factor[:, 0]
+    factor[:, 5] = 0
+    found = factor.copy()
+    products.orthonormal(found)
+    same(found, low_rank.orthonormal(factor))
+    assert not found[:, [3, 5]].any()
+    np.testing.assert_allclose((found.astype(float) ** 2).sum(0), [1, 1, 1, 0, 1, 0, 1, 1], 1e-6)
+
+
+@FORMATS
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_never_becomes_finite(format: str, bad: float) -> None:
+    factor = numbers(10, 20, 8, format=format)
+    factor[4, 2] = bad
+    found = factor.copy()
+    products.orthonormal(found)
+    for own in (found, low_rank.orthonormal(factor)):
+        assert np.isnan(own[:, 2:]).all()
+    values, basis = numbers(1, 5, 9, format=format), numbers(2, 9, 8, format=format)
+    values[3, 3] = bad
+    out = np.empty((5, 8), format)
+    Remembered(values, None).left_factor(basis, out)
+    assert not np.isfinite(out[3]).any()
+    assert np.isfinite(np.delete(out, 3, 0)).all()
+
+
+def test_factors_that_do_not_fit_are_refused() -> None:
+    matrix = Remembered(np.zeros((4, 6), np.float32), None)
+    good, out = np.zeros((6, 8), np.float32), np.zeros((4, 8), np.float32)
+    matrix.left_factor(good, out)
+    for basis, result in (
+        (good[:5], out),
+        (good, out[:3]),
+        (good.astype(np.float64), out),
+        (np.zeros((6, 7), np.float32), np.zeros((4, 7), np.float32)),
+    ):
+        with pytest.raises(RuntimeError):
+            matrix.left_factor(basis, result)
+    with pytest.raises(RuntimeError):
+        Remembered(np.zeros((4, 6), np.float32), np.zeros((6, 4), np.float32)).left_factor(
+            good, out
+        )
+    with pytest.raises(RuntimeError):
+        matrix.settle(out, good, good[:, :4].copy(), np.empty((4, 6), np.float32))
