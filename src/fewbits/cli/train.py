@@ -24,8 +24,8 @@ def add_options(parser: Parser) -> None:
     )
     add = parser.add_argument
     add("--operator", "--uplink", action="append", metavar="SPEC", help="repeatable; none, "
-        "fp16-hook, powersgd:rank=4, tiny, two-bit, one-bit, auto or a spec (default: none, "
-        "fp16-hook and natural; with --link also natural:coder=rans and auto)")  # fmt: skip
+        "fp16-hook, powersgd:rank=4, tiny, low-rank, two-bit, one-bit, auto or a spec (default: "
+        "none, fp16-hook and natural; with --link also natural:coder=rans and auto)")  # fmt: skip
     add("--downlink", metavar="SPEC", help="operator of the means (default: the "
         "same if it is unbiased or has feedback, else natural, coded if it is)")  # fmt: skip
     add("--feedback", metavar="METHOD", help="memory that corrects operators: ef14, "
