@@ -31,7 +31,8 @@ class Outcome:
 
     `status` is the exit status, or minus the signal that ended it, or None if it had to be killed.
     `error` and `message` are what left the scenario, `elapsed` the seconds from the moment that the
-    faulty rank marked to the moment that this one raised, `lived` those to its end without those in
+    faulty rank marked to the moment that this one raised, `waited` those of them in which word of
+    the fault lay with a thread that had no processor, `lived` those to its end without those in
     which it could have run and others had the processors.
     """
 
@@ -40,9 +41,15 @@ class Outcome:
     error: str | None = None
     message: str = ""
     elapsed: float | None = None
+    waited: float = 0.0
     lived: float | None = None
     result: dict[str, Any] = field(default_factory=dict)
     stderr: str = ""
+
+    @property
+    def took(self) -> float | None:
+        """The seconds from fault to error, but for those in which processors were busy."""
+        return None if self.elapsed is None else self.elapsed - self.waited
 
 
 class Template:
@@ -193,7 +200,7 @@ def _is_stopped(pid: int) -> bool:
 
 def _outcome(folder: Path, rank: int, ended: tuple[int, float] | None, queued: float) -> Outcome:
     mark = folder / MARK
-    began = float(mark.read_text()) if mark.exists() else None
+    began = json.loads(mark.read_text())["at"] if mark.exists() else None
     said = folder / f"said-{rank}"
     report = json.loads(said.read_text()) if said.exists() else {}
     at = report.pop("at", None)

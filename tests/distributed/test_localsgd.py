@@ -73,8 +73,8 @@ def check_raised(
     for outcome in outcomes:
         assert outcome.error == error, outcome
         assert naming in outcome.message, outcome
-        assert outcome.elapsed is not None, outcome
-        assert outcome.elapsed < within, outcome
+        assert outcome.took is not None, outcome
+        assert outcome.took < within, outcome
         assert outcome.result["rounds"] == rounds, outcome
 
 

@@ -124,7 +124,7 @@ def raised(outcomes: list[Outcome], within: float) -> set[str]:
     """The messages of ranks that all raised `PeerError`."""
     for outcome in outcomes:
         assert outcome.error == "PeerError", outcome
-        assert outcome.elapsed is None or outcome.elapsed < within, outcome
+        assert outcome.took is None or outcome.took < within, outcome
     return {outcome.message for outcome in outcomes}
 
 

@@ -1,12 +1,13 @@
 """The processes that `launch` starts: a template that forks ranks, and a rank's life.
 
-An order is a line of JSON that names a scenario of one of the modules that `live` imports, its
+An order is a line of JSON that names a scenario of one of the modules that `known` imports, its
 arguments, a rank, a world size and a folder. The rank writes what it has to say to a file there and
 then leaves as any program would, by the end of its main function or by the exception that left the
 scenario. One that is in a hurry skips the interpreter's end, which takes longer than most
 scenarios; after an error it stays alive until all have spoken, so that nobody is woken by its end.
 """
 
+import contextlib
 import ctypes
 import faulthandler
 import gc
@@ -17,6 +18,7 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -26,9 +28,13 @@ import torch
 import torch._dynamo  # DDP and optimizers import it at first use, which takes seconds
 import torch.distributed as dist
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import delays
 import fewbits.ddp
 import fewbits.fsdp
 import fewbits.localsgd  # noqa: F401
+from fewbits import registry
 
 
 @dataclass
@@ -42,12 +48,25 @@ class World:
     kept: tuple[object, ...] = ()
 
     def mark(self) -> None:
-        """Note the time of the fault: the first mark counts."""
-        try:
-            with (self.folder / "mark").open("x") as file:
-                file.write(repr(time.monotonic()))
-        except FileExistsError:
-            pass
+        """Note the time of the fault, and what all ranks had waited then: the first mark counts."""
+        told = {"at": time.monotonic(), "waited": self.waits()}
+        own = self.folder / f"mark-{self.rank}"
+        own.write_text(json.dumps(told))
+        with contextlib.suppress(FileExistsError):
+            os.link(own, self.folder / "mark")
+
+    def waits(self) -> dict[str, delays.Waits]:
+        """What the threads of all ranks have waited for a processor."""
+        pids = {file.name: int(file.read_text() or 0) for file in self.folder.glob("pid-*")}
+        return {name.removeprefix("pid-"): delays.waits(pid) for name, pid in pids.items()}
+
+    def waited(self) -> float:
+        """By how much busy processors made this rank's error late, counted from the mark."""
+        mark = self.folder / "mark"
+        if not mark.exists():
+            return 0.0
+        before = json.loads(mark.read_text())["waited"]
+        return delays.on_the_way(before, self.waits(), str(self.rank))
 
     def join(self, timeout: float = 30.0) -> None:
         """Make the default process group, over a file instead of a port."""
@@ -68,8 +87,8 @@ class World:
         dist.barrier()
 
 
-def live(order: dict[str, Any]) -> None:
-    """A rank's life."""
+def known() -> dict[str, Callable[..., None]]:
+    """All scenarios by name. The template imports them and all operators, not each rank again."""
     import clusters
     import continuations
     import endings
@@ -83,21 +102,27 @@ def live(order: dict[str, Any]) -> None:
     import streams
     import trainers
 
-    world = World(order["rank"], order["world"], Path(order["folder"]))
+    registry.catalogue()
     modules = (scenarios, faults, memories, rounds, sharded, continuations, endings, kinds)
     modules = *modules, streams, loops, trainers, clusters
-    known = {name: run for module in modules for name, run in module.SCENARIOS.items()}
+    return {name: run for module in modules for name, run in module.SCENARIOS.items()}
+
+
+def live(order: dict[str, Any], run: Callable[..., None]) -> None:
+    """A rank's life."""
+    world = World(order["rank"], order["world"], Path(order["folder"]))
+    (world.folder / f"pid-{world.rank}").write_text(str(os.getpid()))
     faulthandler.dump_traceback_later(order["deadline"] - 2)  # says where a rank hangs
     said: dict[str, Any] = {"result": world.result}
     try:
-        known[order["scenario"]](world, **order["arguments"])
+        run(world, **order["arguments"])
     except Exception as error:
         said |= {"error": type(error).__name__, "message": str(error)}
         if not order["hurry"]:
             raise
         traceback.print_exc()
     finally:
-        said["at"] = time.monotonic()
+        said |= {"at": time.monotonic(), "waited": world.waited()}
         (world.folder / f"said-{world.rank}").write_text(json.dumps(said))
     if order["hurry"]:
         if "error" in said:
@@ -170,7 +195,8 @@ def become_rank(order: dict[str, Any]) -> None:
 if __name__ == "__main__":
     torch.set_num_interop_threads(1)
     sys.modules["workers"] = sys.modules["__main__"]
+    scenarios = known()
     gc.freeze()  # or else every rank would copy the template's memory when it ends
     mine = order_for_child()
     if mine is not None:
-        live(mine)
+        live(mine, scenarios[mine["scenario"]])
