@@ -5,7 +5,8 @@ arguments, so that no test depends on another or on the order they run in.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -347,9 +348,6 @@ def corners(format: Format) -> dict[str, npt.NDArray]:
     }
 
 
-CORNERS = tuple(corners(FLOAT16))
-
-
 def mixed_bits(format: Format, count: int, seed: int, rare: float = 0.02) -> Bits:
     """Gaussian values with zeros, subnormals and, with probability `rare`, values that saturate or
     are not finite, at random places: vector code meets whole groups with and without them.
@@ -367,6 +365,19 @@ def mixed_bits(format: Format, count: int, seed: int, rare: float = 0.02) -> Bit
     at = source.random(count) < rare
     result[at] = source.choice(rare_values, count)[at] | signs[at]
     return result
+
+
+@contextmanager
+def naming(what: object) -> Iterator[None]:
+    """Say of a failure with which of several inputs of a test it came.
+
+    A test for each of them would cost more than what it tests.
+    """
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"with {what}")
+        raise
 
 
 def seen_by_a_check(error: DecodeError) -> None:

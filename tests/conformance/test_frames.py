@@ -9,7 +9,6 @@ import pytest
 import fewbits
 from cases import (
     CASES,
-    CORNERS,
     DTYPES,
     ROW_IDS,
     ROWS,
@@ -19,6 +18,7 @@ from cases import (
     corners,
     exact,
     mixed_bits,
+    naming,
 )
 from fewbits import Operator, Rng, SaturationWarning, registry
 from fewbits.backend import library as _native
@@ -47,9 +47,13 @@ def plain(format: Format, n: int = 333) -> np.ndarray:
 
 
 @rows
-@pytest.mark.parametrize("corner", CORNERS)
-def test_corner_vectors_survive(case: Case, format: Format, corner: str) -> None:
-    x = corners(format)[corner]
+def test_corner_vectors_survive(case: Case, format: Format) -> None:
+    for corner, x in corners(format).items():
+        with naming(corner):
+            check_survives(case, format, x)
+
+
+def check_survives(case: Case, format: Format, x: np.ndarray) -> None:
     frame = compressed(x, case.operator, seed=3)
     y = fewbits.decompress(frame)
     assert y.shape == x.shape
@@ -77,23 +81,25 @@ def test_corner_vectors_survive(case: Case, format: Format, corner: str) -> None
 
 
 @rows
-@pytest.mark.parametrize("corner", CORNERS)
-def test_frames_hold_what_the_reference_writes(case: Case, format: Format, corner: str) -> None:
-    x = corners(format)[corner]
-    wanted = case.sections(bits(x), format, Rng.from_seed(4).fork(0))
-    for simd in each_table():
-        frame = parsed(compressed(x, case.operator, seed=4))
-        assert tuple(section.tobytes() for section in frame.sections) == wanted, simd
+def test_frames_hold_what_the_reference_writes(case: Case, format: Format) -> None:
+    for corner, x in corners(format).items():
+        with naming(corner):
+            check_sections(case, format, x, 4)
 
 
 @rows
-@pytest.mark.parametrize("n", [1, 7, 31, 32, 33, 100, 1025, 4099])
-def test_every_table_writes_what_the_reference_writes(case: Case, format: Format, n: int) -> None:
-    values = mixed_bits(format, n, seed=n).view(DTYPES[format])
-    wanted = case.sections(bits(values), format, Rng.from_seed(n).fork(0))
+def test_every_table_writes_what_the_reference_writes(case: Case, format: Format) -> None:
+    for n in (1, 7, 31, 32, 33, 100, 1025, 4099):
+        with naming(n):
+            values = mixed_bits(format, n, seed=n).view(DTYPES[format])
+            check_sections(case, format, values, n, nonfinite="carry")
+
+
+def check_sections(case: Case, format: Format, x: np.ndarray, seed: int, **options: str) -> None:
+    wanted = case.sections(bits(x), format, Rng.from_seed(seed).fork(0))
     for simd in each_table():
-        frame = compressed(values, case.operator, seed=n, nonfinite="carry")
-        assert tuple(section.tobytes() for section in parsed(frame).sections) == wanted, simd
+        frame = parsed(compressed(x, case.operator, seed=seed, **options))
+        assert tuple(section.tobytes() for section in frame.sections) == wanted, simd
 
 
 @rows
@@ -196,16 +202,22 @@ def test_spec_strings_and_wire_parameters_come_back(case: Case) -> None:
 
 
 @rows
-@pytest.mark.parametrize("n", [0, 1, 13, 255, 256, 5000, 70_000])
-def test_the_bound_on_bits_holds_and_overhead_is_small(case: Case, format: Format, n: int) -> None:
+def test_the_bound_on_bits_holds_and_overhead_is_small(case: Case, format: Format) -> None:
+    for n in (0, 1, 13, 255, 256, 5000, 70_000):
+        with naming(n):
+            check_size(case, format, n)
+
+
+def check_size(case: Case, format: Format, n: int) -> None:
     frame = fewbits.compress(np.ones(n, DTYPES[format]), case.operator, seed=1)
     info = fewbits.inspect(frame)
-    assert 8 * len(frame) <= case.operator.guarantee(n, format).bits
+    bound = case.operator.guarantee(n, format).bits
+    assert 8 * len(frame) <= bound
     assert info.bytes == len(frame)
     assert info.overhead == len(frame) - sum(info.sections.values())
     assert info.overhead <= 64
     # The bound is not vacuous: no operator here is larger than the vector and a header.
-    assert case.operator.guarantee(n, format).bits <= 8 * (n * format.itemsize + 64)
+    assert bound <= 8 * (n * format.itemsize + 64)
 
 
 @rows
