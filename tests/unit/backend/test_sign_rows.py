@@ -118,10 +118,12 @@ def check(bits: np.ndarray, format: Format, block: int) -> None:
 
 
 @formats
-def test_rows_of_every_small_length_are_those_of_the_reference(format: Format) -> None:
+@pytest.mark.parametrize("turn", [0, *(pytest.param(n, marks=pytest.mark.soak) for n in (1, 2, 3))])
+def test_rows_of_every_small_length_are_those_of_the_reference(format: Format, turn: int) -> None:
+    """Every length has one maker and one block; over all turns every maker."""
     for count in range(301):
-        for make in MAKERS:
-            check(make(count, format), format, (0, 8, 64)[count % 3])
+        make = MAKERS[(count + turn) % len(MAKERS)]
+        check(make(count, format), format, (0, 8, 64)[count % 3])
 
 
 @formats
