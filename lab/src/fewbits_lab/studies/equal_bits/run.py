@@ -7,6 +7,7 @@ them) the vector is Gaussian alone. For each operator and each number of bits pe
 smallest error is taken whose frame is not longer. EDEN's error is that of a Lloyd-Max quantiser
 with its unbiased scale on a Gaussian, which rotation makes of every input; its side information is
 not counted against it. The bias is what averaging the results of many seeds leaves of the error.
+Subtractive dither is compared in `trellis_bits`.
 """
 
 import json
@@ -32,7 +33,6 @@ _KNOBS = {
     "matched": Knob(
         "hadamard:signs=private|sparse-dithering:nu={:.6g},scale=matched", COARSE, FINE
     ),
-    "subtractive": Knob("sparse-dithering:nu={:.6g},rounding=subtractive", COARSE, FINE),
     "stochastic": Knob("sparse-dithering:nu={:.6g},rounding=stochastic", COARSE, FINE),
 }
 _Vector = npt.NDArray[np.float32]

@@ -77,7 +77,8 @@ EQUAL_BITS = Recorded(
     result="equal-bits",
     title="Unbiased operators at EDEN's bits",
     about="For each number of bits the smallest error whose whole frame is not longer. EDEN's "
-    "error is the formula's for a Gaussian, which its rotation makes of every input.",
+    "error is the formula's for a Gaussian, which its rotation makes of every input. Subtractive "
+    "dither is compared in `trellis-bits`.",
     command="python -m fewbits_lab.studies.equal_bits.run GRADIENTS-DIR",
     tables=lambda document: [equal_bits(document)],
     draw=draw,
