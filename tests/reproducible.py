@@ -89,10 +89,14 @@ def digest(data: bytes) -> str:
 
 
 def contents(archive: Path) -> dict[str, str]:
-    """The SHA-256 of each file in it; in a source archive without the first folder."""
+    """The SHA-256 of each file in it; in a source archive without the first folder.
+
+    Folders have no contents: auditwheel writes them too, other tools do not.
+    """
     if archive.suffix == ".whl":
         with zipfile.ZipFile(archive) as wheel:
-            return {name: digest(wheel.read(name)) for name in wheel.namelist()}
+            files = [name for name in wheel.namelist() if not name.endswith("/")]
+            return {name: digest(wheel.read(name)) for name in files}
     found = {}
     with tarfile.open(archive) as tar:
         for member in tar:

@@ -153,6 +153,7 @@ def wheel(path: Path, *, without: str = "", **more: bytes) -> Path:
 def test_a_strange_file_in_a_wheel_is_seen(tmp_path: Path) -> None:
     path = tmp_path / "fewbits-0.1.0-py3-none-linux_x86_64.whl"
     made = {"fewbits-0.1.0.dist-info/sboms/fewbits.cdx.json": b"{}"}
+    made |= {"fewbits/": b"", "fewbits/backend/": b""}  # folders, as auditwheel writes them
     assert reproducible.foreign(wheel(path, **made)) == []
     for name in ("tests/golden/good.bin", "fewbits/data.bin", "fewbits.pth"):
         assert reproducible.foreign(wheel(path, **{name: b""})) == [name]
