@@ -105,6 +105,14 @@ class RankAgreement:
         """
         return _found(self.comm, self.progress, find, witness)
 
+    def on_common(self, common: int, nodes: RankNodes) -> None:
+        """Raise on all ranks unless those of one place have the same checksum of memories."""
+        told = [_number(each) for each in _exchanged(self.comm, common.to_bytes(8, "little"))]
+        for members in nodes.groups:
+            if len({told[rank] for rank in members}) > 1:
+                found = "; ".join(f"rank {rank}: {told[rank]:08x}" for rank in members)
+                raise DisagreementError(f"ranks do not run the same: common memories, {found}")
+
 
 def _found(
     comm: SessionComm,
@@ -133,6 +141,10 @@ def _found(
 
 def _digest(text: str) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def _number(told: bytes) -> int:
+    return int.from_bytes(told, "little")
 
 
 def _packed(pairs: Mapping[str, str], wanted: str = "") -> bytes:

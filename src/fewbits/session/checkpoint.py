@@ -82,9 +82,14 @@ class Checkpoint:
         self._adapter.settle()
         self._look()
         self._start()
+        nodes = self._chooser.saved.routing.nodes
         step, (memories, own) = self._agreement.on_step(
-            lambda: self._loaded(find(), reshard), lambda found: self._common(found[0])
+            lambda: self._loaded(find(), reshard),
+            lambda found: self._common(found[0], range(2)) if nodes is None else 0,
         )
+        if nodes is not None:  # ranks of other places have others
+            across = nodes.across(self._agreement.comm.rank)
+            self._agreement.on_common(self._common(memories, across), nodes)
         if (feedback := self._chooser.saved.feedback) is not None:
             feedback.store.load(memories)
         self._agreement.progress.step = step
@@ -112,14 +117,18 @@ class Checkpoint:
         feedback.store.check(mine)
         return step, (mine, own[0])
 
-    def _common(self, memories: SavedState) -> int:
-        """A checksum of the memories that all ranks must have alike, or their means would part."""
+    def _common(self, memories: SavedState, alike: Sequence[int]) -> int:
+        """A checksum of memories that the ranks `alike` must have alike, or means would part."""
         ranks, shapes = self._agreement.comm.size, self._shapes()
-        if ranks == 1 or shapes.routing.nodes is not None:  # ranks of other places have others
+        if min(ranks, len(alike)) == 1:
             return 0
-        shared = shapes.needed(0, ranks).keys() & shapes.needed(1, ranks).keys() & memories.keys()
+        first, second = (shapes.needed(rank, ranks).keys() for rank in alike[:2])
         return state.checksum(
-            {key: memories[key] for key in shared if key.startswith((f"{MASTER}/", f"{BASIS}/"))}
+            {
+                key: memories[key]
+                for key in first & second & memories.keys()
+                if key.startswith((f"{MASTER}/", f"{BASIS}/"))
+            }
         )
 
     def _check(self, saved: RankState, memories: SavedState, reshard: bool) -> None:

@@ -79,6 +79,35 @@ def test_other_nodes_refuse_a_state_and_nobody_shares_it_out(tmp_path: Path) -> 
         everyone(group, Session.close)
 
 
+@pytest.mark.parametrize("uplink", ["natural", "top-k:fraction=0.1|natural"])
+@pytest.mark.parametrize("odd", range(4))
+def test_a_state_of_another_run_is_refused_on_all_ranks(uplink: str, odd: int) -> None:
+    """Its memories of means are not those of the rank with the same place, so both would part."""
+    one, two = (sessions(uplink, feedback="ef21") for _ in range(2))
+    for number in range(2):
+        everyone(one, lambda own: step(own, number))  # noqa: B023
+        everyone(two, lambda own: step(own, 7 + number))  # noqa: B023
+    right, other = ([own.checkpoint.state_dict() for own in group] for group in (one, two))
+    mixed = [*right]
+    mixed[odd] = other[odd]
+    new = sessions(uplink, feedback="ef21")
+    for states, word in ((mixed, "common memories"), (right, None)):
+        found = everyone(
+            new,
+            lambda own: caught(lambda: own.checkpoint.load_state_dict(states[own.comm.rank])),  # noqa: B023
+        )
+        for error in found:
+            assert (error is None) == (word is None)
+            if word is not None:
+                assert isinstance(error, DisagreementError)
+                assert word in str(error)
+                assert f"rank {odd}:" in str(error)
+    means = [everyone(group, lambda own: step(own, 2)) for group in (one, new)]
+    assert all(map(np.array_equal, *means))
+    for group in (one, two, new):
+        everyone(group, Session.close)
+
+
 def test_a_state_lacks_nothing_before_the_first_step(tmp_path: Path) -> None:
     pytest.importorskip("safetensors")
     old, new = sessions(), sessions()
