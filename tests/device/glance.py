@@ -18,11 +18,12 @@ from fewbits_lab.devices import surviving, workload
 from fewbits_lab.devices.budget import applies, over_budget
 from fewbits_lab.devices.driver import EMULATED, Recording, emulating
 from fewbits_lab.devices.lint import faults
+from fewbits_lab.devices.pieces import MESSAGES
 from fewbits_lab.studies.device.show import HOT
 
 MUTANTS = 12
 HOT_KERNELS = {kernel for kernel, *_ in HOT.values()}
-SPECS = ("natural", "natural-dithering")
+SPECS = ("natural", "natural-dithering", MESSAGES)
 CASES = (
     cases.Case("natural", "float32", (4096, 4093, 9), "brink"),
     cases.Case("natural", "float32", (4096, 4093, 9), "edges"),

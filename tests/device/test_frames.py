@@ -116,8 +116,11 @@ def test_what_is_wrong_is_said():
     x = torch.ones(5)
     with pytest.raises(SpecError, match=r"coder=packed, or call \.cpu\(\) first"):
         fewbits.compress(x, "natural:coder=rans")
-    with pytest.raises(SpecError, match=r"use standard-dithering, or call \.cpu\(\) first"):
-        fewbits.compress(x, "trellis")
+    for spec in ("trellis", "trellis:bits=2", "spherical", "sparse-dithering"):
+        with pytest.raises(SpecError, match=r"use standard-dithering, or call \.cpu\(\) first"):
+            fewbits.compress(x, spec)
+    with pytest.raises(SpecError, match=r"use standard-dithering:levels=1, or call \.cpu\(\)"):
+        fewbits.compress(x, "sign")
     with pytest.raises(SpecError, match=r"scale before another operator: call \.cpu\(\) first"):
         fewbits.compress(x, "scale|natural")
     with pytest.raises(EncodeError, match="dtype int32"):

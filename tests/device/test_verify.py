@@ -90,6 +90,36 @@ def test_a_part_that_fails_is_told_and_the_others_run(quick, monkeypatch):
     assert "launch failure" in page.render(found)
 
 
+def test_too_few_devices_for_the_ranks_is_told_and_the_rest_counts(monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    reasons = document.not_run("cuda:0", 2)
+    assert reasons == {"ranks": "NCCL wants a device for each of 2 ranks, and here is 1"}
+    assert document.not_run("cuda:0", 1) == {}
+    found = {"device": {"name": "one"}, "held": True, "not_run": reasons}
+    assert ("ranks against ranks on the CPU", "not run", reasons["ranks"]) in page.text(found)
+    assert page.verdict(found).startswith("one: everything that was run held")
+
+
+def test_the_bar_ends_when_all_parts_have(quick, monkeypatch):
+    amounts = []
+    monkeypatch.setattr(cases, "every_case", lambda **_: [CASE, CASE])
+    monkeypatch.setattr(cases, "compared", lambda case, places: (1, None))
+    monkeypatch.setattr(checksums, "compared", lambda places: HELD)
+    monkeypatch.setattr(damage, "injected", lambda places: HELD)
+    document.verified("interpreted", 2, advance=amounts.append)
+    assert sum(amounts) == document.steps("interpreted", 2, thorough=False)
+
+
+def test_what_an_error_says_of_the_machine_is_not_shared(monkeypatch):
+    monkeypatch.setattr("platform.node", lambda: "secret-host")
+
+    def fails():
+        raise RuntimeError("in /home/someone/env/a.py:3:\n secret-host has no /dev/kfd, 3/4 done")
+
+    (text,) = document._tried(fails)["differences"]
+    assert text == "RuntimeError: in a.py:3: HOST has no kfd, 3/4 done"
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -217,6 +217,8 @@ REFUSED = [
     ({"collective": "star", "device": HOST}, "use 'sharded', or pass staged=True"),
     ({"uplink": "spherical", "feedback": "ef14", "device": DEVICE}, "staged=True"),
     ({"uplink": "trellis", "device": DEVICE}, "use standard-dithering, or "),
+    ({"uplink": "trellis:bits=2", "device": DEVICE}, "use standard-dithering, or "),
+    ({"uplink": "two-bit", "device": DEVICE}, "use standard-dithering, or "),
     ({"uplink": "scale|natural", "feedback": "ef14", "device": DEVICE}, "staged=True"),
     ({"device": "cuda"}, "device='cuda', but the model is on 'cpu'"),
     ({"device": "tpu"}, "device must be cpu, cuda or interpreted, got 'tpu'"),

@@ -31,10 +31,10 @@ def run(options: argparse.Namespace) -> None:
     if options.report is not None and not options.report.endswith(".html"):
         raise SpecError(f"--report must name an .html file, got {options.report}")
     _check_installed()
-    from fewbits.verify import cases, document, page
+    from fewbits.verify import document, page
 
     device = document.chosen_device(options.device)
-    total = sum(1 for _ in cases.every_case(thorough=options.thorough))
+    total = document.steps(device, options.ranks, thorough=options.thorough)
     with ProgressBar(f"verifying {device}", total) as progress:
         found = document.verified(
             device, options.ranks, thorough=options.thorough, advance=progress.advance

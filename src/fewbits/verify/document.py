@@ -1,6 +1,7 @@
 """All comparisons of one run, as one document that can be shown to others."""
 
 import platform
+import re
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -18,6 +19,9 @@ VerifyDocument = dict[str, Any]
 Advance = Callable[[int], None]
 DIFFERENCES = 5  # that are told of each part
 _INTERPRETED = "interpreted"
+# How far a part moves the bar, where one case of vectors moves it by 1.
+_STEPS = {"checksums": 3, "damage": 7, "ranks": 50}
+_FOLDERS = re.compile(r"(?:[A-Za-z]:)?(?:[\\/][^\s\\/:\"']+)+[\\/]")
 NO_DEVICE = (
     "no device: kernels ran under Triton's interpreter on the CPU. This says nothing of a device's "
     "own compiler, memory or speed."
@@ -39,28 +43,48 @@ def verified(
 ) -> VerifyDocument:
     """Compare everything; whatever goes wrong is part of the document."""
     start = time.perf_counter()
-    on_device = device != _INTERPRETED
     places = DevicePlaces(device)
-    if not on_device:
+    if device == _INTERPRETED:
         quick_interpreter.install()
     parts: dict[str, Callable[[], dict[str, Any]]] = {
         "vectors": lambda: vectors(places, thorough=thorough, advance=advance),
         "checksums": lambda: checksums.compared(places),
         "damage": lambda: damage.injected(places),
         "ranks": lambda: ranks.compared(device, count),
+        "speeds": lambda: speeds.measured(places),
     }
-    if on_device:
-        parts["speeds"] = lambda: speeds.measured(places)
+    reasons = not_run(device, count)
     found = {}
     for name, part in parts.items():
-        found[name] = _tried(part)
-        advance(0)
+        if name not in reasons:
+            found[name] = _tried(part)
+            advance(_STEPS.get(name, 0))
     return {
         "format": "fewbits-verify", "version": 1,
         "held": all(own["held"] for own in found.values()),
-        "device": _described(device), "note": "" if on_device else NO_DEVICE,
+        "device": _described(device), "note": NO_DEVICE if device == _INTERPRETED else "",
+        "not_run": reasons,
         "seconds": round(time.perf_counter() - start, 1), "machine": _machine(), **found,
     }  # fmt: skip
+
+
+def steps(device: str, count: int, *, thorough: bool) -> int:
+    """How far `advance` will go."""
+    on_device = device != _INTERPRETED
+    number = sum(1 for _ in cases.every_case(thorough=thorough, on_device=on_device))
+    return number + sum(own for name, own in _STEPS.items() if name not in not_run(device, count))
+
+
+def not_run(device: str, count: int) -> dict[str, str]:
+    """The parts that cannot be run here, and why."""
+    import torch
+
+    if device == _INTERPRETED:
+        return {"speeds": "there is no device"}
+    here = torch.cuda.device_count()
+    if here >= count:
+        return {}
+    return {"ranks": f"NCCL wants a device for each of {count} ranks, and here is {here}"}
 
 
 def _tried(part: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -68,9 +92,14 @@ def _tried(part: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     try:
         found = part()
     except Exception as error:  # a device may fail in any way, and the others shall be told
-        text = " ".join(f"{type(error).__name__}: {error}".split())
-        found = {"held": False, "differences": [text[:500]]}
+        found = {"held": False, "differences": [_shareable(f"{type(error).__name__}: {error}")]}
     return found | {"seconds": round(time.perf_counter() - began, 1)}
+
+
+def _shareable(text: str) -> str:
+    """One line of what others have said, without folders and without the host's name."""
+    text = _FOLDERS.sub("", " ".join(text.split()))
+    return text.replace(platform.node() or "\n", "HOST")[:500]
 
 
 def vectors(

@@ -22,8 +22,8 @@ def rows(document: VerifyDocument) -> Iterator[tuple[str, str, str]]:
         if name in document:
             own = document[name]
             yield title, "held" if own["held"] else "FAILED", amount(name, own)
-    if "speeds" not in document:
-        yield _PARTS["speeds"], "not run", "there is no device"
+    for name, reason in document["not_run"].items():
+        yield _PARTS[name], "not run", reason
 
 
 def amount(name: str, own: dict[str, Any]) -> str:
@@ -49,7 +49,8 @@ def differences(document: VerifyDocument) -> list[str]:
 def verdict(document: VerifyDocument) -> str:
     device = document["device"]
     if document["held"]:
-        return f"{device['name']}: everything held, the same bits as the CPU"
+        what = "everything that was run" if "ranks" in document["not_run"] else "everything"
+        return f"{device['name']}: {what} held, the same bits as the CPU"
     return f"{device['name']}: {differences(document)[0]}"
 
 

@@ -1,9 +1,10 @@
 """Triton's interpreter without its most expensive habits.
 
 It puts its own functions into the language when a kernel starts, and again for each function that
-the kernel calls, which takes half of the time. Once for each kernel and module is enough. And it
-makes a table of all types to look up one. What kernels compute is the same; where the interpreter
-is made otherwise, nothing is changed.
+the kernel calls, which takes half of the time. Once for each kernel and module is enough. It makes
+a table of all types to look up one. And it makes the shape of every tensor anew, though a kernel
+has a handful of them, and compares them number by number. What kernels compute is the same; where
+the interpreter is made otherwise, nothing is changed.
 """
 
 import inspect
@@ -21,6 +22,7 @@ def install() -> None:
     if original is None or scope_of is None or hasattr(original, "is_quick"):
         return
     _remember_types(interpreter)
+    _share_shapes(interpreter.tl.core)
     patched: dict[frozenset[int], Any] = {}
     used: dict[int, tuple[Any, frozenset[int]]] = {}  # modules of the language, by globals
 
@@ -63,3 +65,40 @@ def _remember_types(interpreter: Any) -> None:
         return found
 
     interpreter._get_np_dtype = remembered
+
+
+def _share_shapes(core: Any) -> None:
+    """Let equal types of blocks, and tensors of them, have one shape, which then equals itself."""
+    names = "block_type", "tensor", "tuple", "constexpr"
+    if not all(hasattr(core, name) for name in names):
+        return
+    make_type, make_tensor = core.block_type.__init__, core.tensor.__init__
+    are_equal, true = core.tuple.__eq__, core.constexpr(True)
+    shapes: dict[tuple[int, ...], Any] = {}
+    types: dict[tuple[str, int], dict[str, Any]] = {}  # what they hold, by element and shape
+    parts: dict[int, tuple[Any, Any]] = {}  # shape and size of tensors, by the shape of their type
+
+    def new_type(self: Any, element: Any, shape: Any) -> None:
+        known = types.get((element.name, id(shape)))  # a shape that is known is never freed
+        if known is not None:
+            self.__dict__.update(known)
+            return
+        make_type(self, element, shape)
+        self.shape = shapes.setdefault(tuple(self.shape), self.shape)
+        types[element.name, id(self.shape)] = dict(self.__dict__)
+
+    def new_tensor(self: Any, handle: Any, own: Any) -> None:
+        known = parts.get(id(own.shape)) if own.is_block() else None
+        if known is None:
+            make_tensor(self, handle, own)
+            if own.is_block() and shapes.get(tuple(own.shape)) is own.shape:
+                parts[id(own.shape)] = self.shape, self.numel
+            return
+        self.handle, self.type, self.dtype = handle, own, own.scalar
+        self.shape, self.numel = known
+
+    def equal(self: Any, other: Any) -> Any:
+        return true if self is other else are_equal(self, other)
+
+    core.block_type.__init__, core.tensor.__init__ = new_type, new_tensor
+    core.tuple.__eq__ = equal

@@ -1,7 +1,8 @@
-"""One rank of a comparison: `python -m fewbits.verify.rank DEVICE SPECS STEPS FILE… [--flip]`.
+"""One rank of a comparison: `python -m fewbits.verify.rank DEVICES SPECS STEPS FOLDER [--flip]`.
 
 Its gradients are given, so that no arithmetic of a model differs between devices. After each step
-rank 0 keeps the bits of all parameters, in one file for each spec.
+rank 0 keeps the bits of all parameters, in one file for each device and spec. What is told, and
+what a flipped byte does, is of the first device.
 """
 
 import gc
@@ -11,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from fewbits.backend.boxes import Boxes
 from fewbits.errors import FewbitsError
 from fewbits.exits import end_with_parent
 from fewbits.verify import quick_interpreter
+from fewbits.verify.ranks import kept_file
 
 SHAPES = ((90, 67), (4099,), (9001,))
 TIMEOUT = 60.0  # seconds
@@ -43,20 +46,22 @@ class GivenGradients(torch.nn.Module):
 
 def main() -> int:
     words = [word for word in sys.argv[1:] if word != "--flip"]
-    device, specs, steps, *files = words
+    (device, *others), specs = words[0].split(","), words[1].split(",")
+    steps, folder = int(words[2]), Path(words[3])
     end_with_parent()
     torch.set_num_threads(1)
     if device == "interpreted":
         quick_interpreter.install()
     place, transport = _place(device)
     dist.init_process_group(transport, timeout=timedelta(seconds=TIMEOUT))
-    result: dict[str, Any] = {"transport": transport}
-    for spec, file in zip(specs.split(","), files, strict=True):
-        kept, memory = _train(device, place, spec, int(steps))
-        if dist.get_rank() == 0:
-            np.save(file, kept)
-        result["values"] = int(kept[0].size)
-        result.setdefault("memory", {})[spec] = memory
+    result: dict[str, Any] = {"transport": transport, "memory": {}}
+    for own in (device, *others):
+        for spec in specs:
+            kept, memory = _train(own, place, spec, steps)
+            if dist.get_rank() == 0:
+                np.save(kept_file(folder, own, spec), kept)
+            result["values"] = int(kept[0].size)
+            result["memory"].setdefault(spec, memory)
     if "--flip" in sys.argv:
         result["flipped"] = _flipped(device, place)
     if dist.get_rank() == 0:
@@ -105,8 +110,11 @@ def _given(rank: int, step: int, number: int) -> np.ndarray[Any, np.dtype[np.flo
 
 @contextmanager
 def _guarded(place: Any, step: int) -> Iterator[None]:
-    """On a device whatever waits for it in a good step is an error; the first step sets up."""
-    on = place.type == "cuda" and step > 0
+    """On a device whatever waits for it in a good step is an error.
+
+    The first step sets up, and in the second DDP orders its buckets anew, for which it waits.
+    """
+    on = place.type == "cuda" and step > 1
     if on:
         torch.cuda.set_sync_debug_mode("error")
     try:

@@ -10,15 +10,16 @@ from triton.compiler import ASTSource
 from fewbits import registry
 from fewbits.backend.buffers import CPU
 from fewbits.errors import DecodeError, DisagreementError
-from fewbits.reference.formats import BFLOAT16, FLOAT16, FLOAT32, Format
+from fewbits.reference.formats import BY_NAME, Format
 from fewbits.rng import Rng
 from fewbits.verify import cases, checksums, damage, tables
 from fewbits.verify.places import DevicePlaces
 from fewbits.verify.vectors import vector
 from fewbits_lab.devices.driver import EMULATED, TARGETS, Started, emulating
 from fewbits_lab.devices.machine_code import measured
+from fewbits_lab.devices.pieces import FORMAT_NAMES, MESSAGES
 
-KERNEL_FORMATS = (FLOAT32, BFLOAT16, FLOAT16)
+KERNEL_FORMATS = tuple(BY_NAME[name] for name in FORMAT_NAMES)
 WHOLE_BLOCK = 4096  # values of a block
 _Shapes = tuple[tuple[tuple[int, ...], int], ...]
 _SHAPES: _Shapes = (
@@ -44,7 +45,7 @@ class Variant(NamedTuple):
 
 def variants(
     target: str,
-    specs: tuple[str, ...] = cases.VERIFIED_SPECS,
+    specs: tuple[str, ...] = (*cases.VERIFIED_SPECS, MESSAGES),
     formats: tuple[Format, ...] = KERNEL_FORMATS,
     *, quick: bool = False,
 ) -> list[Variant]:  # fmt: skip
@@ -55,12 +56,13 @@ def variants(
     with emulating(target, runs=False) as emulation:
         places = DevicePlaces(EMULATED, emulation.lend)
         for spec in specs:
-            for format in formats:
+            for format in formats if spec != MESSAGES else ():
                 if cases.supported(spec, format) is None:
                     _start(places, spec, format, _SHAPES[:1] if quick else _SHAPES)
-        _tried(lambda: checksums.compared(places))
-        if not quick:
-            _tried(lambda: damage.injected(places))
+        if MESSAGES in specs:
+            _tried(lambda: checksums.compared(places))
+            if not quick:
+                _tried(lambda: damage.injected(places))
     found = {
         str(own.compiled.hash): Variant(labelled(own), target, own) for own in emulation.started
     }

@@ -22,6 +22,8 @@ _INSTEAD = "run it on the host, with staged=True"
 _NEAREST = {
     Kind.TRELLIS: "trellis: use standard-dithering",
     Kind.GRID: "sparse-dithering: use standard-dithering",
+    Kind.SPHERICAL: "spherical: use standard-dithering",
+    Kind.SIGN: "sign: use standard-dithering:levels=1",
 }
 
 

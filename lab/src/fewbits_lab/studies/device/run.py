@@ -2,9 +2,10 @@
 
     python -m fewbits_lab.studies.device.run PART [--target sm_80 ...] [--spec natural ...]
 
-Parts: compiled and emulated, for each target apart; mutants, for the kernels of each spec apart;
-interpreted. Each writes its own part of `result.json` and leaves the others. No device is needed,
-and nothing here says how fast one would be.
+Parts: compiled and emulated, a piece for each target and spec; mutants, for the kernels of each
+spec apart; interpreted. Each piece is written to `result.json` when it has ended, and others are
+left. The spec `messages` stands for checksums and headers. No device is needed, and nothing here
+says how fast one would be.
 """
 
 import argparse
@@ -15,6 +16,8 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -26,56 +29,56 @@ from fewbits.verify import cases, checksums, damage
 from fewbits.verify.places import DevicePlaces
 from fewbits_lab.devices import surviving, workload
 from fewbits_lab.devices.budget import over_budget
-from fewbits_lab.devices.driver import EMULATED, TARGETS, emulating
+from fewbits_lab.devices.driver import EMULATED, emulating
 from fewbits_lab.devices.lint import faults
+from fewbits_lab.devices.pieces import FORMAT_NAMES, MESSAGES, TARGET_NAMES, known_pieces
 from fewbits_lab.store import write
 
 DEVICE = Path(__file__).with_name("result.json")
-PTX_TARGETS = tuple(name for name in TARGETS if name.startswith("sm_"))
 PARTS = ("compiled", "emulated", "mutants", "interpreted")
-_FORMATS = tuple(own.name for own in workload.KERNEL_FORMATS)
 DeviceFound = dict[str, Any]
 
 
-def compiled(target: str, specs: tuple[str, ...], formats: tuple[Format, ...]) -> DeviceFound:
-    """Registers, spills and instructions of every kernel for a target, and the lint."""
+def compiled(target: str, spec: str, formats: tuple[Format, ...]) -> DeviceFound:
+    """Registers, spills and instructions of a spec's kernels for a target, and the lint."""
     rows = []
-    for own in workload.variants(target, specs, formats):
+    for own in workload.variants(target, (spec,), formats):
         asm = own.started.compiled.asm
         row = workload.described(own) | {"faults": faults(asm.get("ptx") or asm["amdgcn"])}
         rows.append(row | {"over_budget": over_budget(row)})
-    return {"rows": rows}
+    return {"formats": [own.name for own in formats], "rows": rows}
 
 
-def emulated(
-    target: str, specs: tuple[str, ...] = cases.VERIFIED_SPECS, *, thorough: bool = False
-) -> DeviceFound:
-    """All cases through compiled PTX; also checksums and damaged messages."""
+def emulated(target: str, spec: str, *, thorough: bool = False) -> DeviceFound:
+    """The cases of a spec through compiled PTX, or checksums and damaged messages."""
     launches: Counter[str] = Counter()
     differences: list[str] = []
     number = instructions = 0
-    for case in cases.every_case(thorough=thorough):
-        if is_emulated(case.spec) and case.spec in specs:
-            with emulating(target) as emulation:
-                _, found = cases.compared(case, DevicePlaces(EMULATED, emulation.lend))
-            number += 1
-            instructions += emulation.instructions
-            launches.update(own.name for own in emulation.started)
-            differences += [] if found is None else [str(found)]
-    for job in (checksums.compared, damage.injected):
+    for job in _jobs(spec, thorough=thorough):
         with emulating(target) as emulation:
-            told = job(DevicePlaces(EMULATED, emulation.lend))
+            differences += job(DevicePlaces(EMULATED, emulation.lend))
+        number += spec != MESSAGES
+        instructions += emulation.instructions
         launches.update(own.name for own in emulation.started)
-        differences += told["differences"]
     return {
         "cases": number, "launches": dict(sorted(launches.items())),
-        "block_instructions": instructions, "differences": differences,
+        "block_instructions": instructions, "differences": differences, "thorough": thorough,
     }  # fmt: skip
 
 
-def is_emulated(spec: str) -> bool:
-    """Selection counts in a way in which threads part; the machine runs the other kernels."""
-    return "|" not in spec
+def _jobs(spec: str, *, thorough: bool) -> Iterator[Callable[[DevicePlaces], list[str]]]:
+    """What is compared of a spec; each job gives its differences."""
+    if spec == MESSAGES:
+        yield lambda places: checksums.compared(places)["differences"]
+        yield lambda places: damage.injected(places)["differences"]
+    for case in cases.every_case(thorough=thorough):
+        if case.spec == spec:
+            yield partial(_differences, case)
+
+
+def _differences(case: cases.Case, places: DevicePlaces) -> list[str]:
+    _, found = cases.compared(case, places)
+    return [] if found is None else [str(found)]
 
 
 def mutants(spec: str, count: int) -> None:
@@ -114,9 +117,9 @@ def keep(part: str, key: str, found: DeviceFound) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="the device kernels without a device")
     parser.add_argument("part", choices=PARTS)
-    parser.add_argument("--target", action="append", choices=TARGETS, help="default: all")
+    parser.add_argument("--target", action="append", choices=TARGET_NAMES, help="default: all")
     parser.add_argument("--spec", action="append", help="default: all")
-    parser.add_argument("--format", action="append", choices=_FORMATS, help="default: all")
+    parser.add_argument("--format", action="append", choices=FORMAT_NAMES, help="default: all")
     parser.add_argument("--thorough", action="store_true", help="all vectors at all lengths")
     parser.add_argument("--mutants", type=int, default=24, help="of each kernel")
     chosen = parser.parse_args()
@@ -126,14 +129,13 @@ def main() -> int:
         for spec in chosen.spec or surviving.MUTATED_SPECS:
             mutants(spec, chosen.mutants)
     else:
-        specs = tuple(chosen.spec or cases.VERIFIED_SPECS)
-        for target in chosen.target or (TARGETS if chosen.part == "compiled" else PTX_TARGETS):
-            name = target if specs == cases.VERIFIED_SPECS else f"{target} {' '.join(specs)}"
-            if chosen.part == "compiled":
-                formats = tuple(BY_NAME[own] for own in chosen.format or _FORMATS)
-                keep(chosen.part, name, compiled(target, specs, formats))
-            else:
-                keep(chosen.part, name, emulated(target, specs, thorough=chosen.thorough))
+        formats = tuple(BY_NAME[own] for own in chosen.format or FORMAT_NAMES)
+        for name, (target, spec) in known_pieces(chosen.part).items():
+            if target in (chosen.target or TARGET_NAMES) and spec in (chosen.spec or [spec]):
+                if chosen.part == "compiled":
+                    keep(chosen.part, name, compiled(target, spec, formats))
+                else:
+                    keep(chosen.part, name, emulated(target, spec, thorough=chosen.thorough))
     return 0
 
 

@@ -3,10 +3,11 @@
 from typing import Any
 
 from fewbits_lab.devices.budget import per_value
+from fewbits_lab.devices.pieces import TARGET_NAMES
 from fewbits_lab.record import RecordDocument
 from fewbits_lab.tables import ShownTable
 
-SHOWN_TARGETS = ("sm_80", "sm_90", "sm_100", "gfx942")
+SHOWN_TARGETS = TARGET_NAMES
 # The hot paths that training with `natural` takes, and the words that tell their variants.
 HOT = {
     "encode": ("natural_encode", "mantissa=23", "nearest"),
@@ -18,8 +19,13 @@ HOT = {
 
 
 def rows(document: RecordDocument) -> list[dict[str, Any]]:
-    """All kernels of all targets."""
-    return [row for own in document["compiled"].values() for row in own["rows"]]
+    """All kernels of all targets; several operators may start the same one."""
+    found = {
+        (row["target"], row["kernel"]): row
+        for own in document["compiled"].values()
+        for row in own["rows"]
+    }
+    return list(found.values())
 
 
 def hot_row(document: RecordDocument, name: str, target: str) -> dict[str, Any] | None:

@@ -4,6 +4,7 @@ from collections import Counter
 from typing import Any
 
 from fewbits_lab.devices.budget import REGISTERS, SLACK
+from fewbits_lab.devices.pieces import FORMAT_NAMES, PTX_TARGETS, missing_pieces
 from fewbits_lab.prose import bullets, paragraph, table
 from fewbits_lab.results import results
 from fewbits_lab.studies.device import show
@@ -27,15 +28,32 @@ def launches() -> Counter[str]:
 
 
 def executed() -> str:
-    """The launches of each target; a run of one operator alone names it."""
+    """The launches of each target, and the operators that one of them lacks."""
+    found = _found()["emulated"]
     told = []
-    for name, own in sorted(
-        _found()["emulated"].items(), key=lambda item: -len(item[1]["launches"])
-    ):
-        target, _, spec = name.partition(" ")
-        only = f" (`{spec}` only)" if spec else ""
-        told.append(f"{sum(own['launches'].values()):,} for {target}{only}")
+    for target in PTX_TARGETS:
+        pieces = [own["launches"] for name, own in found.items() if name.split()[0] == target]
+        count = sum(sum(own.values()) for own in pieces)
+        told.append(f"{count:,} for {target}{_without('emulated', target)}")
     return ", ".join(told)
+
+
+def scope() -> str:
+    """The operators whose kernels were compiled, with which values and for which targets."""
+    targets: dict[tuple[str, str], list[str]] = {}
+    for name, own in _found()["compiled"].items():
+        target, _, specs = name.partition(" ")
+        values = "all" if len(own["formats"]) == len(FORMAT_NAMES) else ", ".join(own["formats"])
+        targets.setdefault((specs, values), []).append(target)
+    return "; ".join(
+        f"{' and '.join(f'`{spec}`' for spec in specs.split())} with {values} values for {', '.join(own)}"
+        for (specs, values), own in targets.items()
+    )
+
+
+def _without(part: str, target: str) -> str:
+    missing = missing_pieces(part, target, _found()[part])
+    return f" (without {', '.join(f'`{spec}`' for spec in missing)})" if missing else ""
 
 
 def runs() -> int:
@@ -78,7 +96,7 @@ def evidence() -> str:
         f" that the very draw they meet rounds up or just not. {damaged} flipped bytes in messages were found and named."
         f" {verify['ranks']['ranks']} ranks over gloo have the parameters of the CPU's backend after every step, and name the rank"
         " that sends a flipped byte.",
-        f"**Compiled.** {len(rows)} kernels and targets, a kernel counted once for each variant. {sum(bool(row['faults']) for row in rows)}"
+        f"**Compiled.** {len(rows)} kernels and targets, a kernel counted once for each variant: {scope()}. {sum(bool(row['faults']) for row in rows)}"
         f" break the lint: approximate division, flush to zero, fused products, generic addresses. On {len(hot)} hot paths"
         f" there are {sum(row['hot']['spills'] for row in hot)} spills and at most {max(row['hot']['registers'] for row in hot)} registers;"
         f" with the code of rare values beside them, {len(wide)} kernels take more than {REGISTERS}, and"
