@@ -276,3 +276,26 @@ def test_without_a_baseline_there_is_no_verdict() -> None:
     runs = [run("natural")]
     verdict.add_verdicts(runs, test_samples=400)
     assert "--operator none" in runs[0]["verdict"]
+
+
+@pytest.mark.parametrize("spec", ["low-rank", "low-rank:rank=4|sparse-dithering"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("--downlink", "natural"),
+        ("--feedback", "ef14"),
+        ("--collective", "star"),
+        ("--local-steps", "4"),
+        ("--nodes", "2"),
+    ],
+)
+def test_factors_take_no_other_exchange(spec: str, given: tuple[str, str]) -> None:
+    assert parsed("--operator", spec).operators == (spec,)
+    with pytest.raises(SpecError):
+        parsed("--operator", spec, *given)
+
+
+def test_checkpoints_of_factors_have_a_folder_by_their_canonical_name(tmp_path: Path) -> None:
+    chosen = parsed("--operator", "natural", "--checkpoint", str(tmp_path))
+    names = [chosen.folder(f"low-rank:rank={rank}|natural:coder=packed") for rank in (8, 4)]
+    assert [each.name for each in names if each] == ["low-rank_natural", "low-rank_rank=4_natural"]
