@@ -8,6 +8,7 @@ with the bits of DDP's (`test_feedback_evidence.py`).
 """
 
 import argparse
+import itertools
 import json
 import time
 from dataclasses import asdict, dataclass, replace
@@ -43,10 +44,11 @@ class TextTask:
     tested: int = 400  # blocks of text
 
 
-TASK = TextTask()
+TASKS = (TextTask(), TextTask(steps=640))
+TASK = TASKS[-1]
 
 
-def trained(operator: str, seed: int, dataset: data.Dataset, task: TextTask = TASK) -> Item:
+def trained(operator: str, seed: int, dataset: data.Dataset, task: TextTask) -> Item:
     """Train and test once."""
     began = time.process_time()
     torch.manual_seed(seed)
@@ -57,7 +59,10 @@ def trained(operator: str, seed: int, dataset: data.Dataset, task: TextTask = TA
         dataset.test.inputs[: task.tested], dataset.test.targets[: task.tested]
     )
     found = ranks.tested(net, replace(dataset, test=test))
-    row: Item = {"operator": operator, "seed": seed, "loss": found.loss, "accuracy": found.accuracy}
+    row: Item = {
+        "operator": operator, "seed": seed, "steps": task.steps,
+        "loss": found.loss, "accuracy": found.accuracy,
+    }  # fmt: skip
     if exchange is not None:
         row |= sent(exchange)
         exchange.close()
@@ -110,12 +115,12 @@ def main() -> None:
     dataset = data.load(options.data)
     head = {"fewbits": fewbits.__version__, "torch": torch.__version__, "task": asdict(TASK),
             "spec": PRESETS[PRESET].operator}  # fmt: skip
-    known = {(row["operator"], row["seed"]) for row in runs.read(_RESULTS)}
-    for seed in range(PLANNED_SEEDS):
+    known = {(row["operator"], row["seed"], row["steps"]) for row in runs.read(_RESULTS)}
+    for task, seed in itertools.product(TASKS, range(PLANNED_SEEDS)):
         for operator in (TWO_BIT_PLAIN, PRESET):
-            if (operator, seed) not in known:
-                row = trained(operator, seed, dataset)
-                runs.add(_RESULTS, row, head, ("operator", "seed"))
+            if (operator, seed, task.steps) not in known:
+                row = trained(operator, seed, dataset, task)
+                runs.add(_RESULTS, row, head, ("steps", "operator", "seed"))
                 print(json.dumps(row), flush=True)
 
 

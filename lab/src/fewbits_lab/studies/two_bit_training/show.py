@@ -32,13 +32,40 @@ class TwoBitOutcome(NamedTuple):
         return abs(fmean(self.gaps)) <= 2 * standard_error(self.gaps)
 
 
-def outcome(runs: list[Item]) -> TwoBitOutcome:
-    """What compressed runs did beside plain ones of the same seed."""
-    plain = {run["seed"]: run for run in runs if run["operator"] == TWO_BIT_PLAIN}
-    own = [run for run in runs if run["operator"] == PRESET and run["seed"] in plain]
-    losses = [[run["loss"] for run in own], [plain[run["seed"]]["loss"] for run in own]]
+class Pair(NamedTuple):
+    """Two runs of the same seed and length."""
+
+    plain: Item
+    own: Item
+
+    @property
+    def gap(self) -> float:
+        return float(self.own["loss"] - self.plain["loss"])
+
+
+def pairs(runs: list[Item]) -> list[Pair]:
+    """Compressed runs, each with the plain one, the shortest first."""
+    plain = {(run["steps"], run["seed"]): run for run in runs if run["operator"] == TWO_BIT_PLAIN}
+    return [
+        Pair(plain[run["steps"], run["seed"]], run)
+        for run in sorted(runs, key=lambda run: (run["steps"], run["seed"]))
+        if run["operator"] == PRESET and (run["steps"], run["seed"]) in plain
+    ]
+
+
+def outcomes(runs: list[Item]) -> dict[int, TwoBitOutcome]:
+    """By steps, what compressed runs did beside plain ones of the same seed."""
+    found: dict[int, list[Pair]] = {}
+    for pair in pairs(runs):
+        found.setdefault(pair.own["steps"], []).append(pair)
+    return {steps: _outcome(own) for steps, own in found.items()}
+
+
+def _outcome(found: list[Pair]) -> TwoBitOutcome:
+    own = [pair.own for pair in found]
+    losses = [[run["loss"] for run in own], [pair.plain["loss"] for pair in found]]
     return TwoBitOutcome(
-        [one - other for one, other in zip(*losses, strict=True)],
+        [pair.gap for pair in found],
         math.hypot(*map(standard_error, losses)),
         fmean(run["plain_bytes"] / run["sent_bytes"] for run in own),
         fmean(run["plain_bytes_of_compressed_units"] / run["compressed_unit_bytes"] for run in own),
@@ -48,52 +75,61 @@ def outcome(runs: list[Item]) -> TwoBitOutcome:
 
 def losses(document: RecordDocument) -> ShownTable:
     """The loss of every seed, and bytes."""
-    plain = {run["seed"]: run for run in document["runs"] if run["operator"] == TWO_BIT_PLAIN}
+    found = pairs(document["runs"])
     rows = [
-        [str(run["seed"]), f"{plain[run['seed']]['loss']:.4f}", f"{run['loss']:.4f}",
-         f"{run['loss'] - plain[run['seed']]['loss']:+.4f}",
-         f"{run['plain_bytes'] / run['sent_bytes']:.2f} ×",
-         f"{run['plain_bytes_of_compressed_units'] / run['compressed_unit_bytes']:.2f} ×"]
-        for run in document["runs"]
-        if run["operator"] == PRESET and run["seed"] in plain
+        [str(own["steps"]), str(own["seed"]), f"{plain['loss']:.4f}", f"{own['loss']:.4f}",
+         f"{own['loss'] - plain['loss']:+.4f}",
+         f"{own['plain_bytes'] / own['sent_bytes']:.2f} ×",
+         f"{own['plain_bytes_of_compressed_units'] / own['compressed_unit_bytes']:.2f} ×"]
+        for plain, own in found
     ]  # fmt: skip
-    titles = ["seed", "loss, plain", f"loss, {PRESET}", "difference", "bytes of a step, fewer",
-              "of compressed units, fewer"]  # fmt: skip
-    lost = frozenset() if outcome(document["runs"]).within else frozenset(range(len(rows)))
-    return ShownTable(titles, rows, lost=lost)
+    titles = ["steps", "seed", "loss, plain", f"loss, {PRESET}", "difference",
+              "bytes of a step, fewer", "of compressed units, fewer"]  # fmt: skip
+    within = {steps: own.within for steps, own in outcomes(document["runs"]).items()}
+    lost = [place for place, pair in enumerate(found) if not within[pair.own["steps"]]]
+    return ShownTable(titles, rows, lost=frozenset(lost))
 
 
 def findings(document: RecordDocument) -> list[str]:
-    """The mean difference and the bytes."""
-    found = outcome(document["runs"])
+    """The mean differences and the bytes."""
+    found = outcomes(document["runs"])
+    said = [_loss(steps, own) for steps, own in found.items()]
+    longest = found[max(found)]
+    said.append(
+        f"{100 * longest.share:.1f} % of the values are compressed. A step sends "
+        f"{longest.whole:.1f} times fewer bytes, headers and exact values included; compressed "
+        f"units alone {longest.units:.1f} times fewer."
+    )
+    return said
+
+
+def _loss(steps: int, found: TwoBitOutcome) -> str:
     verdict = "within" if found.within else "beyond"
     count = len(found.gaps)
     seeds = f"{count} seeds" if count == PLANNED_SEEDS else f"{count} of {PLANNED_SEEDS} seeds"
-    loss = (
-        f"{100 * found.share:.1f} % of the values are compressed. The loss on the test set differs "
-        f"by {with_error(found.gaps, 4, '+')} (standard error, {seeds}), {verdict} two standard "
+    return (
+        f"After {steps} steps the loss on the test set differs by "
+        f"{with_error(found.gaps, 4, '+')} (standard error, {seeds}), {verdict} two standard "
         f"errors. This compares runs of the same seed; between runs of different seeds the "
         f"standard error would be {found.spread:.4f}."
     )
-    sent = (
-        f"A step sends {found.whole:.1f} times fewer bytes, headers and exact values included; "
-        f"compressed units alone {found.units:.1f} times fewer."
-    )
-    return [loss, sent]
 
 
 def draw(document: RecordDocument) -> "Figure":
-    """Differences of losses by seed."""
-    gaps = outcome(document["runs"]).gaps
+    """Differences of losses by seed, a line for each number of steps."""
+    found = outcomes(document["runs"])
     drawn, (plot,) = figures.panels(
-        f"A GPT: loss with {PRESET} both ways, less that of plain training", width=8, height=2.2
+        f"A GPT: loss with {PRESET} both ways, less that of plain training", width=8, height=2.6
     )
-    plot.plot(gaps, [0] * len(gaps), "o", color=figures.BLUE, mfc="none")
-    error = 2 * standard_error(gaps) if len(gaps) > 1 else 0.0
-    plot.errorbar(fmean(gaps), 0, xerr=error, fmt="s", color=figures.BLUE, ms=7, capsize=4)
+    for place, own in enumerate(found.values()):
+        plot.plot(own.gaps, [place] * len(own.gaps), "o", color=figures.BLUE, mfc="none")
+        error = 2 * standard_error(own.gaps) if len(own.gaps) > 1 else 0.0
+        plot.errorbar(
+            fmean(own.gaps), place, xerr=error, fmt="s", color=figures.BLUE, ms=7, capsize=4
+        )
     plot.axvline(0, color="black", lw=1)
     plot.set_xlabel("difference of the loss; square: mean and two standard errors, rings: seeds")
-    figures.names(plot, [PRESET])
+    figures.names(plot, [f"{steps} steps" for steps in found])
     return drawn
 
 
