@@ -90,8 +90,15 @@ def test_every_truncation_is_refused(case: Good) -> None:
 
 @goods
 def test_every_flipped_bit_is_refused(case: Good) -> None:
+    """Every bit of header and checksum, and one of each byte between, in turn.
+
+    `damage-python` of the soak flips all of them, and so does conformance in frames of 19 values.
+    """
     damaged = bytearray(stored(case)[0])
+    first, last = 64, len(damaged) - 4
     for place in range(8 * len(damaged)):
+        if first <= place // 8 < last and place % 8 != place // 8 % 8:
+            continue
         damaged[place // 8] ^= 1 << place % 8
         assert refused(bytes(damaged)), place
         damaged[place // 8] ^= 1 << place % 8
