@@ -97,7 +97,7 @@ def test_a_gpt_was_trained_with_two_bits_and_the_page_has_the_verdict() -> None:
     document = results("two-bit-training")
     assert document["spec"] == PRESETS["two-bit"].operator
     outcomes = training_show.outcomes(document["runs"])
-    assert list(outcomes) == [task.steps for task in training.TASKS]
+    assert list(outcomes) == [task.steps for task in training.TEXT_TASKS]
     said = " ".join(training_show.findings(document))
     page = " ".join((ROOT / "docs" / "accuracy.md").read_text().split())
     for steps, found in outcomes.items():

@@ -97,8 +97,9 @@ class Remembered(NamedTuple):
         self._check(left, rows, remains, rows, columns)
         turned = [np.ascontiguousarray(each.T) for each in (own, mean)]
         width, rank = left.shape[1], own.shape[1]
-        if any(each.shape != (rank, columns) for each in turned):
-            raise RuntimeError(f"factors of {columns} columns were expected, got {mean.shape}")
+        fits = [each.shape == (rank, columns) and each.dtype == left.dtype for each in turned]
+        if not all(fits) or rank > width:
+            raise RuntimeError(f"no factors of {columns} columns: {own.shape}, {mean.shape}")
 
         def work(part: slice) -> None:
             matrix = self._part(part, slice(0, columns), width)

@@ -150,3 +150,17 @@ def test_factors_that_do_not_fit_are_refused() -> None:
         )
     with pytest.raises(RuntimeError):
         matrix.settle(out, good, good[:, :4].copy(), np.empty((4, 6), np.float32))
+
+
+def test_factors_of_another_precision_or_too_wide_are_refused() -> None:
+    """Native code would read beyond their end."""
+    values = np.ones((16, 12))
+    left, own, remains = np.ones((16, 8)), np.ones((12, 3)), np.zeros((16, 12))
+    matrix = Remembered(values, None)
+    narrow = own.astype(np.float32)
+    wide = np.ones((12, 9))
+    for given, mean in ((narrow, own), (own, narrow), (wide, wide)):
+        with pytest.raises(RuntimeError):
+            matrix.settle(left, given, mean, remains)
+    matrix.settle(left, own, own, remains)
+    assert values[0, 0] == 3

@@ -44,8 +44,8 @@ class TextTask:
     tested: int = 400  # blocks of text
 
 
-TASKS = (TextTask(), TextTask(steps=640))
-TASK = TASKS[-1]
+TEXT_TASKS = (TextTask(), TextTask(steps=640))
+TASK = TEXT_TASKS[-1]
 
 
 def trained(operator: str, seed: int, dataset: data.Dataset, task: TextTask) -> Item:
@@ -116,7 +116,7 @@ def main() -> None:
     head = {"fewbits": fewbits.__version__, "torch": torch.__version__, "task": asdict(TASK),
             "spec": PRESETS[PRESET].operator}  # fmt: skip
     known = {(row["operator"], row["seed"], row["steps"]) for row in runs.read(_RESULTS)}
-    for task, seed in itertools.product(TASKS, range(PLANNED_SEEDS)):
+    for task, seed in itertools.product(TEXT_TASKS, range(PLANNED_SEEDS)):
         for operator in (TWO_BIT_PLAIN, PRESET):
             if (operator, seed, task.steps) not in known:
                 row = trained(operator, seed, dataset, task)

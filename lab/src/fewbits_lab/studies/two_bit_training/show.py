@@ -32,7 +32,7 @@ class TwoBitOutcome(NamedTuple):
         return abs(fmean(self.gaps)) <= 2 * standard_error(self.gaps)
 
 
-class Pair(NamedTuple):
+class SeedPair(NamedTuple):
     """Two runs of the same seed and length."""
 
     plain: Item
@@ -43,11 +43,11 @@ class Pair(NamedTuple):
         return float(self.own["loss"] - self.plain["loss"])
 
 
-def pairs(runs: list[Item]) -> list[Pair]:
+def pairs(runs: list[Item]) -> list[SeedPair]:
     """Compressed runs, each with the plain one, the shortest first."""
     plain = {(run["steps"], run["seed"]): run for run in runs if run["operator"] == TWO_BIT_PLAIN}
     return [
-        Pair(plain[run["steps"], run["seed"]], run)
+        SeedPair(plain[run["steps"], run["seed"]], run)
         for run in sorted(runs, key=lambda run: (run["steps"], run["seed"]))
         if run["operator"] == PRESET and (run["steps"], run["seed"]) in plain
     ]
@@ -55,13 +55,13 @@ def pairs(runs: list[Item]) -> list[Pair]:
 
 def outcomes(runs: list[Item]) -> dict[int, TwoBitOutcome]:
     """By steps, what compressed runs did beside plain ones of the same seed."""
-    found: dict[int, list[Pair]] = {}
+    found: dict[int, list[SeedPair]] = {}
     for pair in pairs(runs):
         found.setdefault(pair.own["steps"], []).append(pair)
     return {steps: _outcome(own) for steps, own in found.items()}
 
 
-def _outcome(found: list[Pair]) -> TwoBitOutcome:
+def _outcome(found: list[SeedPair]) -> TwoBitOutcome:
     own = [pair.own for pair in found]
     losses = [[run["loss"] for run in own], [pair.plain["loss"] for pair in found]]
     return TwoBitOutcome(
