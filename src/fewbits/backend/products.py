@@ -18,7 +18,8 @@ from fewbits.reference.formats import FLOAT32, FLOAT64
 _Array = npt.NDArray[Any]
 
 _LANE = 8
-_DTYPES = {"float32": FLOAT32.code, "float64": FLOAT64.code}
+_MOST_LANES = 1024
+_CODES = {np.dtype(np.float32): FLOAT32.code, np.dtype(np.float64): FLOAT64.code}
 
 
 class _Matrix(ctypes.Structure):
@@ -64,7 +65,7 @@ class Remembered(NamedTuple):
         first = (rows.start * stride + columns.start) * item
         memory = None if self.memory is None else address(self.memory) + first
         size = rows.stop - rows.start, columns.stop - columns.start
-        how = stride, _DTYPES[self.values.dtype.name], width
+        how = stride, _CODES[self.values.dtype], width
         return _Matrix(address(self.values) + first, memory, *size, *how)
 
     def left_factor(self, basis: _Array, out: _Array, *, threads: int = 1) -> None:
@@ -94,12 +95,12 @@ class Remembered(NamedTuple):
     ) -> None:
         """Write what M has beside left times own; the values become left times mean."""
         rows, columns = self.shape
-        self._check(left, rows, remains, rows, columns)
+        width = self._check(left, rows, remains, rows, columns)
+        _refuse(self.values, self.shape, self.values.dtype, written=True)
         turned = [np.ascontiguousarray(each.T) for each in (own, mean)]
-        width, rank = left.shape[1], own.shape[1]
-        fits = [each.shape == (rank, columns) and each.dtype == left.dtype for each in turned]
-        if not all(fits) or rank > width:
-            raise RuntimeError(f"no factors of {columns} columns: {own.shape}, {mean.shape}")
+        rank = len(turned[0])
+        for each in turned:
+            _refuse(each, (min(rank, width), columns), self.values.dtype)
 
         def work(part: slice) -> None:
             matrix = self._part(part, slice(0, columns), width)
@@ -111,22 +112,41 @@ class Remembered(NamedTuple):
 
     def _check(self, given: _Array, rows: int, out: _Array, made: int, wide: int = 0) -> int:
         """Refuse what native code would read or write beyond its end; the width of factors."""
-        width = int(given.shape[1])
-        fits = given.shape == (rows, width) and out.shape == (made, wide or width)
-        arrays = [given, out] if self.memory is None else [given, out, self.memory]
-        if not fits or any(each.dtype != self.values.dtype for each in arrays):
-            raise RuntimeError(f"no factors of {self.shape}: {given.shape} and {out.shape}")
-        if self.memory is not None and self.memory.shape != self.shape:
-            raise RuntimeError(f"a memory of {self.memory.shape} is not that of {self.shape}")
+        width, dtype = _width(given), self.values.dtype
+        _refuse(given, (rows, width), dtype)
+        _refuse(out, (made, wide or width), dtype, written=True)
+        for each in (self.values, self.memory):
+            if each is not None:
+                _refuse(each, self.shape, dtype)
         return width
 
 
 def orthonormal(factor: _Array) -> None:
     """Make the columns orthonormal, in place."""
-    rows, width = factor.shape
+    rows, width = len(factor), _width(factor)
+    _refuse(factor, (rows, width), factor.dtype, written=True)
     scratch = np.empty(factor.size, np.float64)
-    how = _DTYPES[factor.dtype.name], rows, width, address(scratch), scratch.size
+    how = _CODES[factor.dtype], rows, width, address(scratch), scratch.size
     _checked(_core.fewbits_orthonormal(address(factor), *how))
+
+
+def _width(factor: _Array) -> int:
+    """The numbers of a factor's row, of which native code takes whole lanes."""
+    width = factor.shape[1] if factor.ndim == 2 else 0
+    if width not in range(_LANE, _MOST_LANES + 1, _LANE):
+        raise RuntimeError(f"rows of a factor have 8 to 1024 numbers in eights: {factor.shape}")
+    return width
+
+
+def _refuse(
+    array: _Array, shape: tuple[int, int], dtype: "np.dtype[Any]", *, written: bool = False
+) -> None:
+    """Refuse what native code would misread, or where it would reach beyond its end."""
+    flags = array.flags
+    is_sound = flags.c_contiguous and flags.aligned and (flags.writeable or not written)
+    if dtype not in _CODES or array.dtype != dtype or array.shape != shape or not is_sound:
+        given = f"{array.dtype} {array.shape}" + ("" if is_sound else " that lies otherwise")
+        raise RuntimeError(f"native code needs rows of {dtype} {shape}, got {given}")
 
 
 def _in_parts(work: Any, count: int, each: int, threads: int) -> None:

@@ -18,7 +18,7 @@ A column of the basis that is zero, as all are at first, is drawn from the seed.
 """
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -57,6 +57,7 @@ class Factored:
         low_rank: LowRank,
         exchange: FactorExchange,
     ) -> None:
+        task = replace(task, told=self._told)
         assert task.feedback is not None
         rank, operator, dtype = low_rank.rank, low_rank.operator, float_dtype(task.format)
         self._matrices, self._threads, self._width = matrices, task.threads, products.lanes(rank)
@@ -65,6 +66,7 @@ class Factored:
         self._left = Factors(task, "left", lefts, rank, operator, exchange)
         self._right = Factors(task, "right", rights, rank, operator, exchange)
         self._orthonormal: list[Array] = []  # of the step
+        self._bad = 0  # values of the step's gradient that are NaN or infinite
         store, ends = task.feedback.store, np.cumsum([each.columns * rank for each in matrices])
         places = [Place(each.key, each.start, each.count) for each in matrices]
         self._errors = store.bind(
@@ -90,11 +92,14 @@ class Factored:
 
     def _project(self, numbers: Array, silent: "Silence", draws: Rng) -> Tally:
         """Make this rank's left factors."""
+        self._bad = 0
         for number, matrix in enumerate(self._matrices):
             made = np.zeros((matrix.rows, self._width), numbers.dtype)
             if matrix.name not in silent:
                 basis = self._padded(self._basis(number, draws.fork(matrix.name)))
                 self._remembered(numbers, matrix).left_factor(basis, made, threads=self._threads)
+                if not np.isfinite(made).all():  # rare: only then are the values looked at
+                    self._bad += int(np.count_nonzero(~np.isfinite(matrix.of(numbers))))
             self._left.of(number)[...] = made[:, : self._left.rank]
         return Tally()
 
@@ -131,6 +136,12 @@ class Factored:
             bases.then[0, at] = mean.reshape(-1) if mean.any() else bases.now[0, at]
         errors.written = bases.written = True
         return Tally()
+
+    def _told(self, _: int) -> str:
+        """What other ranks read of a factor with numbers that are not finite: of the gradient."""
+        if self._bad:
+            return f"{self._bad} gradient values are NaN or infinite"
+        return "gradient values are finite, but too large for the numbers of a factor"
 
     def _basis(self, number: int, draws: Rng) -> Array:
         """Columns of length 1; one that is zero is drawn anew."""

@@ -71,7 +71,9 @@ class Factors:
             for unit in _units(matrix, side, place.start, rows * rank, operator)
         ]
         self.values = np.zeros(ends[-1], float_dtype(task.format))
-        self.reduction = exchange(ReductionTask(units, task.format, task.comm, task.threads))
+        self.reduction = exchange(
+            ReductionTask(units, task.format, task.comm, task.threads, told=task.told)
+        )
         self._own = np.zeros_like(self.values)
         self._way_back = (
             WayBack(self.reduction, units) if isinstance(self.reduction, Sharded) else None

@@ -43,6 +43,7 @@ class ReductionTask:
 
     With `feedback`, values must have the format of their totals. `peers` are the ranks that average
     together, by default all of them; `nodes` says where ranks are, if links differ.
+    `told` is what other ranks read of so many values that are NaN or infinite.
     """
 
     units: Sequence[Unit]
@@ -52,6 +53,7 @@ class ReductionTask:
     feedback: FeedbackState | None = None
     peers: Sequence[int] | None = None
     nodes: RankNodes | None = None
+    told: Callable[[int], str] = "{} gradient values are NaN or infinite".format
 
 
 class Reduction(ABC):
@@ -74,6 +76,7 @@ class Reduction(ABC):
         self.peers = range(task.comm.size) if task.peers is None else task.peers
         self.signature = plan_digest(units, format, self.name)
         self.label = plan_label(units, format)
+        self._told = task.told
         in_place = format == self.totals_format
         wide = float_dtype(self.totals_format)
         self._scratch = None if in_place else np.zeros(extent(units), wide)
@@ -184,7 +187,7 @@ class Reduction(ABC):
         status, text = Status.FINE, self.label
         if nonfinite and progress.nonfinite == "raise":
             status = Status.NOT_FINITE
-            text = f"{nonfinite} gradient values are NaN or infinite"
+            text = self._told(nonfinite)
         return lambda length, crc, promise: RankHeader(
             phase, progress.step, batch, self.signature, status, length, crc,
             nonfinite, saturated, progress.parameter_digest, promise, text,

@@ -51,7 +51,7 @@ def orthonormal(factor: _Floats) -> _Floats:
 
 def basis(kept: _Floats, words: Callable[[int], npt.NDArray[np.uint32]]) -> _Floats:
     """The kept columns with a length of 1; one that is zero is drawn from random `words`."""
-    wide = _scaled(kept)
+    wide = _scaled(kept, axis=0)
     for column in np.flatnonzero(~kept.any(axis=0)).tolist():
         wide[:, column] = (words(column) + 0.5) / 2.0**32 - 0.5
     length = np.sqrt(np.add.accumulate(wide * wide)[-1])
@@ -59,12 +59,14 @@ def basis(kept: _Floats, words: Callable[[int], npt.NDArray[np.uint32]]) -> _Flo
     return unit
 
 
-def _scaled(factor: _Floats) -> npt.NDArray[np.float64]:
-    """The factor over a power of two, so that no square leaves the range."""
+def _scaled(factor: _Floats, axis: int | None = None) -> npt.NDArray[np.float64]:
+    """The factor, or each of its columns, over a power of two: the largest square is in range.
+
+    NaN does not count, and what has an infinity stays as it is.
+    """
     wide = factor.astype(np.float64)
-    largest = np.max(np.abs(wide), initial=0.0)  # NaN if there is one
-    exponent = np.frexp(largest)[1] if 0 < largest < np.inf else 0
-    return np.ldexp(wide, -exponent)
+    largest = np.fmax.reduce(np.abs(wide), axis=axis, initial=0.0)
+    return np.ldexp(wide, -np.frexp(np.where(np.isinf(largest), 0.0, largest))[1])
 
 
 def _orthonormal(factor: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

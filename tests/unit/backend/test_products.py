@@ -103,6 +103,40 @@ def test_columns_are_orthonormal_and_span_what_they_did(format: str, size: float
     assert np.abs(rest).max() < 1e-5
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("size", [1e-200, 1.0, 1e200])
+def test_beside_what_is_not_finite_columns_are_those_of_the_reference(
+    simd: str, bad: float, size: float
+) -> None:
+    factor = size * numbers(11, 30, 8, format="float64")
+    factor[4, 2] = bad
+    found = factor.copy()
+    products.orthonormal(found)
+    np.testing.assert_array_equal(found, low_rank.orthonormal(factor))
+    assert np.isnan(bad) <= np.isfinite(found[:, :2]).all()
+
+
+@pytest.mark.parametrize(
+    ("format", "sizes"),
+    [
+        ("float32", (1e-30, 1.0)),
+        ("float32", (1e-36, 1e37)),
+        ("float64", (1e-162, 1.0)),
+        ("float64", (1e-162, 1e-162)),
+        ("float64", (1e-300, 1e300)),
+    ],
+)
+def test_a_basis_has_columns_of_length_1_whatever_they_had(
+    format: str, sizes: tuple[float, float]
+) -> None:
+    kept = (numbers(12, 50, 2, format="float64") * sizes).astype(format)
+    made = low_rank.basis(kept, lambda column: np.zeros(50, np.uint32))
+    assert made.dtype == kept.dtype
+    np.testing.assert_allclose((made.astype(float) ** 2).sum(0), 1, 1e-5)
+    largest = np.abs(kept).max(0)
+    np.testing.assert_allclose(made / np.abs(made).max(0), kept / largest, 1e-5)
+
+
 @FORMATS
 def test_columns_that_others_make_up_become_zeros(format: str) -> None:
     factor = numbers(9, 40, 8, format=format)
@@ -164,3 +198,73 @@ def test_factors_of_another_precision_or_too_wide_are_refused() -> None:
             matrix.settle(left, given, mean, remains)
     matrix.settle(left, own, own, remains)
     assert values[0, 0] == 3
+
+
+def odd(kind: str, good: Any) -> Any:
+    """The same numbers, as no array of this precision that native code could take."""
+    if kind == "big-endian":
+        return good.astype(good.dtype.newbyteorder(">"))
+    if kind == "strided":
+        return np.repeat(good, 2, 1)[:, ::2]
+    if kind == "half":
+        return good.astype(np.float16)
+    if kind == "flat":
+        return good.reshape(-1)
+    if kind == "read-only":
+        good = good.copy()
+        good.flags.writeable = False
+        return good
+    room = np.zeros(good.nbytes + 1, np.uint8)
+    return np.frombuffer(room.data, good.dtype, offset=1).reshape(good.shape)
+
+
+@FORMATS
+@pytest.mark.parametrize("kind", ["big-endian", "strided", "half", "flat", "misaligned"])
+@pytest.mark.parametrize("which", range(8))
+def test_memory_that_native_code_would_misread_is_refused(
+    format: str, kind: str, which: int
+) -> None:
+    shapes = [(4, 6), (4, 6), (6, 8), (4, 8), (4, 8), (6, 3), (6, 3), (4, 6)]
+    arrays = [np.ones(shape, format) for shape in shapes]
+    arrays[which] = odd(kind, arrays[which])
+    values, memory, basis, left, out, own, mean, remains = arrays
+    refused = 0
+    for call in (
+        lambda: Remembered(values, memory).left_factor(basis, out),
+        lambda: Remembered(values, memory).right_factor(left, basis),
+        lambda: Remembered(values, memory).settle(left, own, mean, remains),
+        lambda: products.orthonormal(left),
+    ):
+        try:
+            call()
+        except (RuntimeError, ValueError):
+            refused += 1
+    is_copied = kind in ("strided", "misaligned") and which in (5, 6)
+    assert refused == (0 if is_copied else (3, 3, 2, 3, 1, 1, 1, 1)[which])
+
+
+@FORMATS
+def test_results_are_not_written_where_nothing_may_be(format: str) -> None:
+    values, basis, out = np.ones((4, 6), format), np.ones((6, 8), format), np.ones((4, 8), format)
+    own, remains = np.ones((6, 3), format), np.ones((4, 6), format)
+    locked = odd("read-only", values)
+    for call in (
+        lambda: Remembered(values, None).left_factor(basis, odd("read-only", out)),
+        lambda: Remembered(locked, None).settle(out, own, own, remains),
+        lambda: Remembered(values, None).settle(out, own, own, locked),
+        lambda: products.orthonormal(odd("read-only", out)),
+    ):
+        with pytest.raises(RuntimeError, match="lies otherwise"):
+            call()
+    Remembered(locked, None).left_factor(basis, out)
+
+
+@pytest.mark.parametrize("width", [0, 7, 1032, 2**32 + 8])
+def test_factors_of_no_whole_lanes_are_refused(width: int) -> None:
+    factor = np.zeros((0, width))
+    for call in (
+        lambda: products.orthonormal(factor),
+        lambda: Remembered(np.zeros((0, 0)), None).left_factor(factor, factor),
+    ):
+        with pytest.raises(RuntimeError, match="in eights"):
+            call()

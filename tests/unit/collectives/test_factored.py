@@ -269,18 +269,34 @@ def test_a_step_that_is_not_finite_leaves_no_trace(exchange: str, bad: float) ->
         assert all(before[key].tobytes() == after[key].tobytes() for key in before)
 
 
-def test_all_ranks_are_told_of_what_is_not_finite() -> None:
-    def bad(rank: int, step: int, number: int) -> np.ndarray:
+@pytest.mark.parametrize("exchange", EXCHANGES)
+@pytest.mark.parametrize(
+    ("place", "bad", "words"),
+    [
+        (slice(2), [np.nan, np.inf], "2 gradient values are NaN or infinite"),
+        (slice(None), 3e38, "gradient values are finite, but too large"),
+    ],
+)
+def test_all_ranks_are_told_of_what_is_not_finite(
+    exchange: str, place: slice, bad: Any, words: str
+) -> None:
+    """By the gradient's own values, whatever became of its factors."""
+
+    def gradients(rank: int, step: int, number: int) -> np.ndarray:
         own = normal(rank, step, number)
-        own[0, 0] = np.nan if rank == 1 else own[0, 0]
+        if rank == 1 and number == 1:
+            own[0, place] = bad
         return own
 
     def work(rank: Rank) -> Any:
-        return Run(rank, CODED, "gather", [places()]).step(bad)
+        own = Run(rank, CODED, exchange, [places()])
+        basis = own.store.arrays()["basis/w1/0"]
+        own.store.load({"basis/w1/0": np.ones_like(basis)})  # so that large values add up
+        return own.step(gradients)
 
     for rank in together(3, work, nonfinite="raise"):
         assert isinstance(rank.error, EncodeError)
-        assert "rank 1" in str(rank.error)
+        assert f"rank 1 at step 0: {words}" in str(rank.error)
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES)
