@@ -22,10 +22,6 @@ FEWBITS_INLINE Half shuffle(Half words, const Shuffles &shuffles, uint32_t set) 
                             _mm_load_si128(reinterpret_cast<const Half *>(shuffles.bytes[set])));
 }
 
-FEWBITS_INLINE Vector both(Half low, Half high) {
-    return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
-}
-
 FEWBITS_INLINE uint32_t lanes_of(Vector mask) {
     return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(mask)));
 }
