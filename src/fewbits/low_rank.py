@@ -15,7 +15,7 @@ from fewbits.core.operator import Operator
 from fewbits.core.spelled import Spelled
 from fewbits.errors import SpecError
 from fewbits.policy import Default, Exact
-from fewbits.presets import LOW_RANK
+from fewbits.presets import LOW_RANK, is_low_rank
 from fewbits.registry import operator
 
 MOST_RANK = 128
@@ -64,10 +64,7 @@ class LowRank:
 
     def fits(self, shape: tuple[int, ...]) -> bool:
         """Whether factors are much smaller than a tensor of this shape."""
-        if len(shape) < 2:
-            return False
-        rows, columns = matrix_shape(shape)
-        return SAVING * self.rank * (rows + columns) < rows * columns
+        return self.rank <= most_rank(shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +82,14 @@ def matrix_shape(shape: tuple[int, ...]) -> tuple[int, int]:
     return shape[0], math.prod(shape[1:])
 
 
+def most_rank(shape: tuple[int, ...]) -> int:
+    """The largest rank of factors that are much smaller than a tensor of this shape; 0 if none."""
+    if len(shape) < 2 or 0 in shape:
+        return 0
+    rows, columns = matrix_shape(shape)
+    return min((rows * columns - 1) // (SAVING * (rows + columns)), MOST_RANK)
+
+
 def low_rank(spec: object) -> LowRank | None:
     """The stage and operator that a spec names, or None if it names another stage or operator.
 
@@ -92,15 +97,15 @@ def low_rank(spec: object) -> LowRank | None:
     >>> print(low_rank("low-rank:rank=4|sparse-dithering"))
     low-rank:rank=4|sparse-dithering
     """
-    if not isinstance(spec, str):
+    if not isinstance(spec, str) or not is_low_rank(spec):
         return None
     first, bar, rest = spec.partition("|")
-    name, _, fields = (part.strip() for part in first.partition(":"))
-    if name != LOW_RANK:
-        return None
     if not bar:
         raise SpecError(
             f"{LOW_RANK} is a stage and needs an operator after it, for instance "
             f"'{first.strip()}|sparse-dithering'"
         )
-    return LowRank(LowRankStage(**parameters.from_text(LowRankStage, fields)), operator(rest))
+    if any(map(is_low_rank, rest.split("|"))):
+        raise SpecError(f"{LOW_RANK} stands once in a spec: leave one out of {spec!r}")
+    fields = parameters.from_text(LowRankStage, first.partition(":")[2].strip())
+    return LowRank(LowRankStage(**fields), operator(rest))

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from fewbits.core.operator import Operator
 from fewbits.errors import SpecError
+from fewbits.presets import is_low_rank
 from fewbits.registry import operator
 
 __all__ = ["ByName", "Chain", "Default", "Exact"]
@@ -82,12 +83,12 @@ class ByName:
             if not isinstance(pattern, str) or not pattern:
                 raise SpecError(f"a pattern is a name such as 'head.*', got {pattern!r}")
             if spec != EXACT:
-                operator(spec)
+                _operator(spec)
 
     def __call__(self, name: str, shape: tuple[int, ...]) -> Operator | Exact | None:
         for pattern, spec in self.rules.items():
             if fnmatchcase(name, pattern):
-                return Exact("named") if spec == EXACT else operator(spec)
+                return Exact("named") if spec == EXACT else _operator(spec)
         return None
 
 
@@ -127,11 +128,21 @@ def choose(
     if choice is None:
         return otherwise
     if isinstance(choice, str):
-        return Exact("policy") if choice == EXACT else operator(choice)
+        return Exact("policy") if choice == EXACT else _operator(choice)
     if isinstance(choice, Operator | Exact):
         return choice
     kind = type(choice).__name__
     raise SpecError(f"the policy answered {kind} for {name!r}: expected an operator, Exact or None")
+
+
+def _operator(spec: str | Operator) -> Operator:
+    """The operator of a rule."""
+    if is_low_rank(spec):
+        raise SpecError(
+            f"a policy cannot say {spec!r}, which is for all matrices that fit: pass it as the "
+            "uplink of fewbits.ddp.attach, and name in policy= what goes by another operator"
+        )
+    return operator(spec)
 
 
 def resolved(policy: Policy | Mapping[str, str | Operator] | None, default: Policy) -> Policy:

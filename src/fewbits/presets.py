@@ -78,14 +78,23 @@ def advised() -> dict[str, str]:
     return {spec: spec for spec in EVERYDAY} | {PRESETS[SLOW_LINK].operator: SLOW_LINK}
 
 
-def refuse_name(name: str) -> None:
-    """Raise `SpecError` for the name of a preset, or of `auto`, where an operator is needed."""
+def is_low_rank(spec: object) -> bool:
+    """Whether a spec begins with the stage `low-rank`, or is the preset."""
+    return isinstance(spec, str) and spec.partition("|")[0].partition(":")[0].strip() == LOW_RANK
+
+
+def refuse_name(name: str, spec: str = "") -> None:
+    """Raise `SpecError` for the name of a preset, or of `auto`, where an operator is needed.
+
+    `spec` is the whole text in which it stands.
+    """
     if name == AUTO:
         raise SpecError(f"{name!r} measures a training run and is no operator: name one")
     if name == LOW_RANK:
+        where = "" if is_low_rank(spec or name) else "stands first in a spec, "
         raise SpecError(
-            f"{name!r} stands between ranks, which exchange twice, and is no operator of one "
-            f"array: pass {PRESETS[name].operator!r} to fewbits.ddp.attach"
+            f"{name!r} {where}makes factors of what all ranks send and is no operator of one "
+            f"array: pass {PRESETS[name].operator!r} as the uplink of fewbits.ddp.attach"
         )
     if name in PRESETS:
         own = PRESETS[name]

@@ -190,7 +190,7 @@ def _from_text(text: str, spec: str) -> Component:
         raise SpecError(f"nothing stands on one side of a '|' in {spec!r}")
     cls, preset = catalogue().aliases.get(name, (_find_name(catalogue(), name), ""))
     if cls is None:
-        presets.refuse_name(name)
+        presets.refuse_name(name, spec)
         presets.refuse_reference(text.strip())
         names = list(catalogue().classes())
         from difflib import get_close_matches  # slow to import

@@ -42,9 +42,9 @@ FEW_RANKS = 4
 back. Beyond, every rank averages a share."""
 
 
-def exchange_of(ranks: int) -> FactorExchange:
-    """The collective that averages factors among so many ranks."""
-    return Gather if ranks <= FEW_RANKS else Sharded
+def exchange_of(ranks: int, collective: str) -> FactorExchange:
+    """What averages factors among so many ranks whose other values go by `collective`."""
+    return Gather if collective == "gather" or ranks <= FEW_RANKS else Sharded
 
 
 class Factored:

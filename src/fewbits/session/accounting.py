@@ -4,6 +4,8 @@ import logging
 from dataclasses import asdict
 from typing import Any
 
+from fewbits.collectives.factored import exchange_of
+from fewbits.collectives.gather import Gather
 from fewbits.collectives.progress import RankProgress
 from fewbits.session.choosing import Chooser
 from fewbits.session.jobs import Job
@@ -80,7 +82,8 @@ class Accounting:
         del spent["nonfinite"]  # the report has the steps in which there were any
         del spent["ranges"]
         routing, feedback = reducer.routing, reducer.feedback
-        exact = routing.exact()
+        exact, factored = routing.exact(), routing.factored()
+        one_hop = factored is not None and exchange_of(ranks, self._collective) is Gather
         uplink, downlink = reducer.specs
         return spent | {
             "uplink": uplink,
@@ -93,6 +96,8 @@ class Accounting:
             "elements": routing.elements(),
             "compressed_elements": routing.elements() - sum(exact.values()),
             "exact": exact,
+            "factored_elements": factored,
+            "factors_in_one_hop": one_hop,
             "nonfinite_steps": self._nonfinite_steps,
             "skipped_steps": self._skipped_steps,
             "feedback": feedback.method.spec if feedback else None,

@@ -1,12 +1,14 @@
 """Saves a rank's part of a session, and lets all ranks resume from it together."""
 
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fewbits.errors import DisagreementError, SpecError
 from fewbits.feedback.store import BASIS, MASTER
+from fewbits.presets import LOW_RANK
 from fewbits.session import state
 from fewbits.session.adapter import AdapterParts
 from fewbits.session.agreement import RankAgreement
@@ -133,6 +135,18 @@ class Checkpoint:
 
     def _check(self, saved: RankState, memories: SavedState, reshard: bool) -> None:
         """Refuse memories that are wrong, useless here, or not all that the rank had."""
+        try:
+            self._compare(saved, memories, reshard)
+        except DisagreementError as error:
+            own = self._chooser.saved.routing.low_rank
+            there = re.search(rf"uplink=({LOW_RANK}\S*)", saved.configuration)
+            if own is None or there is None or there[1] == own.spec:
+                raise
+            raise DisagreementError(
+                f"the state is of {there[1]}, this run of {own}: go on with {there[1]!r} ({error})"
+            ) from error
+
+    def _compare(self, saved: RankState, memories: SavedState, reshard: bool) -> None:
         routing, comm, shapes = self._chooser.saved.routing, self._agreement.comm, self._shapes()
         if routing.feedback is None and memories:
             raise DisagreementError("the state has memories, and this run has no feedback")

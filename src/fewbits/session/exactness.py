@@ -1,8 +1,9 @@
-"""Advice for a model of which little is compressed, because the default policy sends it exactly."""
+"""Advice for a model of which little is compressed, or nothing in the way that was asked for."""
 
 from collections import Counter
 from collections.abc import Callable
 
+from fewbits.low_rank import SAVING, most_rank
 from fewbits.operators.identity import Identity
 from fewbits.policy import Default, Exact
 from fewbits.session.routing import ModelParameter, Routing
@@ -12,7 +13,26 @@ _SMALLER = (4096, 1024, 256, 1)  # limits of the default policy that are tried, 
 
 
 def advice(routing: Routing) -> str | None:
-    """A line for the user if less than half of the values are compressed; else None.
+    """A line for the user if something is not as they may expect; else None."""
+    found = [text for text in (_unfitted(routing), _little(routing)) if text is not None]
+    return "; ".join(found) or None
+
+
+def _unfitted(routing: Routing) -> str | None:
+    """What to say if no tensor travels as factors, though the user has asked for them."""
+    own, known = routing.low_rank, [routing.model.known[name] for name in routing.choices]
+    if own is None or any(map(routing.is_factored, known)):
+        return None
+    before = f"{own} sends nothing as factors, so what is compressed goes as with 'tiny': "
+    if any(own.fits(each.shape) for each in known):
+        return f"{before}policy= says otherwise of every matrix that fits"
+    most, name = max(((most_rank(each.shape), each.name) for each in known), default=(0, ""))
+    cure = f"rank={most} fits {name}" if most else "say 'tiny', or name an operator"
+    return f"{before}no matrix of m by n numbers has {own.rank} · (m + n) < mn / {SAVING}; {cure}"
+
+
+def _little(routing: Routing) -> str | None:
+    """What to say if less than half of the values are compressed.
 
     Values that the user's own policy sends exactly do not count.
     """

@@ -97,6 +97,7 @@ class Compressed(Reducer):
     ) -> None:
         super().__init__(routing, progress)
         self.threads, self.rng, self.overlap = options.threads, rng, Overlap()
+        self._collective = options.collective
         self._reduction = _REDUCTIONS.get(options.collective)
         self._switching = switching
         self._known: dict[int, tuple[object, JobPieces]] = {}
@@ -187,7 +188,7 @@ class Compressed(Reducer):
         matrices = routing.matrices(job.parameters)
         if routing.low_rank is None or not matrices:
             return []
-        exchange = Gather if self._reduction is Gather else exchange_of(comm.size)
+        exchange = exchange_of(comm.size, self._collective)
         task = self.task([], values, comm)
         whole = slice(0, values.count)
         return [(whole, Factored(task, matrices, routing.low_rank, exchange))]

@@ -31,7 +31,8 @@ class Report:
 
     Bytes are what it sent; `plain_bytes` is what an uncompressed ring all-reduce would have sent.
     With `across=` there are `nodes`, and these bytes are what went to other nodes; `inside_bytes`
-    are the uncompressed payloads and the headers that did not leave this rank's node.
+    are the uncompressed payloads and the headers that did not leave this rank's node. With
+    `low-rank`, `factored_elements` of the compressed ones travel as factors of matrices.
     """
 
     STEP: ClassVar[str] = "step"
@@ -50,6 +51,8 @@ class Report:
     elements: int
     compressed_elements: int
     exact: dict[str, int] = field(default_factory=dict)
+    factored_elements: int | None = None
+    factors_in_one_hop: bool = False
     saturated: int = 0
     below_span: int = 0
     resent: int = 0
@@ -97,6 +100,8 @@ class Report:
         ]
         if self.nodes:
             lines[1:2] = self._by_nodes()
+        if self.factored_elements is not None and self.elements:
+            lines.append(f"factors     {self._factors(self.factored_elements)}")
         lines += [
             f"exact       {count:,} elements: {reason}" for reason, count in self.exact.items()
         ]
@@ -115,6 +120,12 @@ class Report:
             sick = f"{self.nonfinite_steps} {self.STEP}s, {self.skipped_steps} of them skipped"
             lines.append(f"not finite  {sick}")
         return "\n".join(lines)
+
+    def _factors(self, count: int) -> str:
+        if not count:
+            return f"none: no tensor travels by {self.uplink}, others go as with 'tiny'"
+        hops = "in one hop to each rank" if self.factors_in_one_hop else self.collective
+        return f"{count:,} elements travel as factors of matrices, {hops}"
 
     def _where(self) -> str:
         return f" in {self.nodes} nodes" if self.nodes > 1 else " in one node" if self.nodes else ""

@@ -184,6 +184,14 @@ class Routing:
                 counts[choice.reason] += self.sizes[name]
         return dict(counts)
 
+    def factored(self) -> int | None:
+        """The number of elements that travel as factors; None without `low_rank`."""
+        if self.low_rank is None:
+            return None
+        return sum(
+            self.sizes[name] for name, own in self.choices.items() if isinstance(own, LowRank)
+        )
+
     def elements(self) -> int:
         return sum(self.sizes.values())
 

@@ -6,6 +6,7 @@ rank.
 
 import json
 import os
+import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
@@ -64,7 +65,8 @@ def digest(lines: Iterable[str]) -> str:
 class RankState:
     """What a rank has saved; `absent` are memories that it did not have yet, if it says so.
 
-    `is_alike` means that the run that saved it was configured like this one.
+    `is_alike` means that the run that saved it was configured like this one, not as in
+    `configuration`.
     """
 
     rank: int
@@ -72,6 +74,7 @@ class RankState:
     absent: frozenset[str] | None
     is_alike: bool
     arrays: dict[str, npt.NDArray[Any]]
+    configuration: str
 
 
 def pack(
@@ -116,6 +119,8 @@ def unpack(
     for what in same:
         if first[what] != getattr(origin, what):
             own = f"{first[what]!r}, here {getattr(origin, what)!r}"
+            if what == "configuration":
+                own = _differences(first[what], origin.configuration)
             raise DisagreementError(f"the state is of another {what}: {_DIGESTS.get(what, own)}")
     return first["step"], [
         RankState(
@@ -124,9 +129,20 @@ def unpack(
             None if about["version"] == 1 else frozenset(about["absent"]),
             about["plan"] == origins(about["version"]).plan,
             _arrays(state),
+            about["configuration"],
         )
         for about, state in zip(abouts, states, strict=True)
     ]
+
+
+def _differences(there: str, here: str) -> str:
+    """What two configurations say otherwise, and what to do."""
+    saved, own = (re.split(r" (?=[\w.]+=)", text) for text in (there, here))
+    first, second = (
+        ", ".join(each for each in texts if each not in others) or "nothing more"
+        for texts, others in ((saved, own), (own, saved))
+    )
+    return f"it has {first}, here is {second}; go on with what it has"
 
 
 def refuse_wrong(memories: SavedState, possible: ShapesByKey, needed: Iterable[str]) -> None:

@@ -220,7 +220,11 @@ def test_reports_name_the_stage_and_count_real_bytes() -> None:
     report = Report(**group[0].figures())
     assert report.payload_bytes + report.header_bytes == sent[0]
     assert report.uplink == report.downlink == "low-rank|sparse-dithering"
-    assert report.compressed_elements == TALL.size
+    assert report.compressed_elements == report.factored_elements == TALL.size
+    line = (
+        f"factors     {TALL.size:,} elements travel as factors of matrices, in one hop to each rank"
+    )
+    assert line in str(report)
     assert report.memory_bytes == 2 * 4 * (TALL.size + 50 * 8)
     assert 0 < report.payload_bytes < report.plain_bytes / 10
     close(group)
@@ -271,6 +275,52 @@ def test_states_of_other_runs_are_refused(change: str) -> None:
         lambda own: caught(lambda: own.checkpoint.load_state_dict(saved[own.comm.rank])),
     ):
         assert isinstance(error, DisagreementError), error
+        if change == "spec":
+            assert "it has uplink=low-rank:rank=3|" in str(error)
+            assert "here is uplink=low-rank:rank=4|" in str(error)
+    close(group)
+
+
+@pytest.mark.parametrize("rank", [2, 4])
+def test_states_of_another_rank_say_which_when_shared_out_anew(rank: int) -> None:
+    group = sessions(ranks=2)
+    train(group, range(2))
+    saved = [own.checkpoint.state_dict() for own in group]
+    other = sessions(f"low-rank:rank={rank}|sparse-dithering", ranks=3)
+    hint = "the state is of low-rank:rank=3|sparse-dithering, this run of low-rank:rank="
+    for error in everyone(
+        other,
+        lambda own: caught(lambda: own.checkpoint.load_state_dict(saved, reshard=True)),
+    ):
+        assert isinstance(error, DisagreementError), error
+        assert f"{hint}{rank}|" in str(error)
+        assert "go on with 'low-rank:rank=3|sparse-dithering'" in str(error)
+    close(group)
+
+
+WIDER, HUGE = ModelParameter("wider", (129, 128)), ModelParameter("huge", (400, 400))
+
+
+@pytest.mark.parametrize(
+    ("model", "policy", "words"),
+    [
+        ((WIDER, BIAS), None, r"20 · \(m \+ n\) < mn / 4; rank=16 fits wider$"),
+        ((BIAS,), None, "say 'tiny', or name an operator; 0 % of 33 values are compressed"),
+        ((HUGE, BIAS), {"huge": "natural"}, "policy= says otherwise of every matrix that fits$"),
+    ],
+)
+def test_a_model_without_factors_is_told_once_and_in_the_report(
+    model: Sequence[ModelParameter], policy: Any, words: str
+) -> None:
+    group = sessions("low-rank:rank=20|natural", ranks=2, model=model, policy=policy)
+    with pytest.warns(
+        UserWarning, match=r"low-rank:rank=20\|natural sends nothing as factors.*" + words
+    ) as told:
+        everyone(group, Session.start)
+    assert len(told) == 1
+    report = Report(**group[0].figures())
+    assert report.factored_elements == 0
+    assert "factors     none: no tensor travels by low-rank:rank=20|natural" in str(report)
     close(group)
 
 
@@ -320,7 +370,11 @@ def test_what_fits_is_four_times_smaller(shape: tuple[int, ...], fits: bool) -> 
         ("low-rank:rank=0|natural", {}, "rank must be from 1 to 128"),
         ("low-rank:rank=129|natural", {}, "rank must be from 1 to 128"),
         ("low-rank:ranks=4|natural", {}, "unknown parameter 'ranks'"),
-        ("low-rank|low-rank|natural", {}, "stands between ranks"),
+        ("low-rank|low-rank|natural", {}, "stands once in a spec"),
+        ("top-k|low-rank|natural", {}, r"stands first.*as the uplink of fewbits\.ddp\.attach"),
+        ("natural", {"policy": {"wide": SPEC}}, "a policy cannot say.*pass it as the uplink"),
+        ("natural", {"policy": {"wide": LOW_RANK}}, "a policy cannot say.*pass it as the uplink"),
+        (SPEC, {"policy": {"wide": "low-rank:rank=4"}}, "a policy cannot say"),
         ("low-rank|nothing", {}, "unknown operator"),
     ],
 )
@@ -342,7 +396,7 @@ def test_shards_and_rounds_have_no_whole_gradients(spec: str) -> None:
 
 @pytest.mark.parametrize("spec", [SPEC, LOW_RANK])
 def test_one_array_is_not_compressed_by_it(spec: str) -> None:
-    with pytest.raises(SpecError, match=r"stands between ranks.*fewbits\.ddp\.attach"):
+    with pytest.raises(SpecError, match=r"makes factors.*uplink of fewbits\.ddp\.attach"):
         fewbits.compress(np.zeros((40, 50), np.float32), spec)
 
 
