@@ -58,12 +58,13 @@ class FrameInfo:
         shape = "×".join(map(str, self.shape)) or "scalar"
         sections = ", ".join(f"{name} {size:,}" for name, size in self.sections.items())
         finite = "" if self.finite else ", not all finite"
+        bits = f"{self.bits_per_value:.3f}" if self.elements else "none, it is empty"
         return "\n".join(
             (
                 f"operator   {self.operator}",
                 f"values     {self.elements:,} {self.dtype} ({shape}){finite}",
                 f"bytes      {self.bytes:,} = {sections} + {self.overhead} overhead",
-                f"bits/value {self.bits_per_value:.3f}",
+                f"bits/value {bits}",
                 f"ratio      {self.ratio:.2f}",
             )
         )

@@ -578,11 +578,27 @@ def test_json_summaries_state_measured_sizes(gradient: Path) -> None:
     assert summary["operator"] == "natural"
     assert summary["bytes_in"] == gradient.stat().st_size
     assert summary["bytes_out"] == target.stat().st_size
-    assert summary["ratio"] == summary["bytes_in"] / summary["bytes_out"] > 3
+    assert summary["bytes_of_values"] == np.load(gradient).nbytes < summary["bytes_in"]
+    assert summary["ratio"] == summary["bytes_of_values"] / summary["bytes_out"] > 3
+    shown = json.loads(fewbits_command("inspect", target, "--json").stdout)
+    assert shown["ratio"] == summary["ratio"]
     back = json.loads(fewbits_command("decompress", target, "--json", "--force").stdout)
     assert back["bytes_out"] == summary["bytes_in"]
     piped = fewbits_command("compress", "-", "--json", stdin=gradient.read_bytes())
     assert json.loads(piped.stderr)["bytes_out"] == len(piped.stdout)
+
+
+def test_an_empty_array_has_no_bits_a_value_and_one_ratio(tmp_path: Path) -> None:
+    source = tmp_path / "empty.npy"
+    np.save(source, np.zeros((0, 3), np.float32))
+    done = (
+        fewbits_command("compress", source).stdout.decode()
+        + fewbits_command("inspect", f"{source}.fewbits").stdout.decode()
+    )
+    assert "0 bytes of values to" in done
+    assert "ratio 0.00" in done
+    assert "bits/value none, it is empty\nratio      0.00" in done
+    assert "nan" not in done
 
 
 def test_operators_lists_every_operator_with_its_guarantee_and_size() -> None:

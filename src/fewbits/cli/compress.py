@@ -39,15 +39,16 @@ def run(options: argparse.Namespace) -> None:
     output = Output.chosen(options.output or default, force=options.force)
     data = files.read(options.input)
     with about(options.input):
-        tensors, compressed, pieces = _compressed(data, chosen, options)
+        tensors, compressed, values, pieces = _compressed(data, chosen, options)
     size = output.write(pieces)
     summary = {
         "in": options.input,
         "out": output.name,
         "operator": chosen.spec,
         "bytes_in": len(data),
+        "bytes_of_values": values,
         "bytes_out": size,
-        "ratio": len(data) / size,
+        "ratio": values / size,
         "tensors": tensors,
         "compressed": compressed,
     }
@@ -56,23 +57,25 @@ def run(options: argparse.Namespace) -> None:
     else:
         what = "" if tensors == compressed == 1 else f"{compressed} of {tensors} tensors, "
         say(
-            f"{options.input} to {output.name} with {chosen}: {what}{len(data):,} bytes to "
-            f"{size:,}, ratio {summary['ratio']:.2f}"
+            f"{options.input} to {output.name} with {chosen}: {what}{values:,} bytes of "
+            f"values to {size:,}, ratio {summary['ratio']:.2f}"
         )
 
 
 def _compressed(
     data: memoryview, chosen: fewbits.Operator, options: argparse.Namespace
-) -> tuple[int, int, Pieces]:
-    """The number of tensors, the number of compressed ones, and the resulting bytes."""
+) -> tuple[int, int, int, Pieces]:
+    """How many tensors, compressed ones, and bytes of values there are; the resulting bytes."""
     if data[: len(files.NPY_MAGIC)] == files.NPY_MAGIC:
         array = files.parse_npy(data)
         frame = fewbits.compress(array, chosen, seed=options.seed, nonfinite=options.nonfinite)
-        return 1, 1, [frame]
+        return 1, 1, array.nbytes, [frame]
     if options.input.endswith(".safetensors") or tensor_files.looks_like(data):
         file = tensor_files.read(data)
         frames = _frames(file, chosen, options)
-        return len(file.tensors), len(frames), tensor_files.write(container.joined(file, frames))
+        values = sum(len(tensor.data) for tensor in file.tensors.values())
+        pieces = tensor_files.write(container.joined(file, frames))
+        return len(file.tensors), len(frames), values, pieces
     for start, hint in _ELSEWHERE.items():
         if data[: len(start)] == start:
             raise EncodeError(hint)
