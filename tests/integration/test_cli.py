@@ -591,14 +591,10 @@ def test_json_summaries_state_measured_sizes(gradient: Path) -> None:
 def test_an_empty_array_has_no_bits_a_value_and_one_ratio(tmp_path: Path) -> None:
     source = tmp_path / "empty.npy"
     np.save(source, np.zeros((0, 3), np.float32))
-    done = (
-        fewbits_command("compress", source).stdout.decode()
-        + fewbits_command("inspect", f"{source}.fewbits").stdout.decode()
-    )
-    assert "0 bytes of values to" in done
-    assert "ratio 0.00" in done
-    assert "bits/value none, it is empty\nratio      0.00" in done
-    assert "nan" not in done
+    told = fewbits_command("compress", source).stderr.decode()
+    assert "0 bytes of values to 21, ratio 0.00" in told
+    shown = fewbits_command("inspect", f"{source}.fewbits").stdout.decode()
+    assert "bits/value none, it is empty\nratio      0.00" in shown
 
 
 def test_operators_lists_every_operator_with_its_guarantee_and_size() -> None:
