@@ -152,7 +152,9 @@ int encode_stepped(const TrellisRow<F> &row, double nu, const Scanned &found, do
         all.squares += own.squares;
     });
     unit.sizes[1] = status == FEWBITS_OK ? writer.size() : row.capacity;
-    kept = all.products / all.squares / (found.squares / all.products);
+    kept = all.squares > 0 && all.products > 0
+               ? all.products / all.squares / (found.squares / all.products)
+               : 0;
     if (all.squares > 0) { // of a fitted row that has levels other than 0
         const double best = std::ldexp(all.products / all.squares, found.shift);
         if (std::isfinite(best)) {

@@ -1,5 +1,6 @@
 // Rows of sparse dithering: both tables write the same bytes, which they read again; any bytes give
 // the values and the status of the definition, for blocks of any size.
+#include <array>
 #include <bit>
 
 #include "harness.h"
@@ -83,13 +84,27 @@ uint64_t value_of(const Case &c, const SignedCodes &codes, ConstBytes scales, si
     return nearest(std::clamp(code * number_of(bits, format) + 0.0, -most, most), c.format());
 }
 
+using Key = std::array<uint32_t, 4>;
+
+Key key_of(ConstBytes section) {
+    Key key = {};
+    std::copy(section.begin(), section.end(), reinterpret_cast<uint8_t *>(key.data()));
+    return key;
+}
+
+SignedCodes read_codes(const Case &c, ConstBytes data, const Key &key) {
+    if (c.dithered()) {
+        return {c.count, c.bound, data, Dither{key.data(), 0}};
+    }
+    return {c.count, c.bound, data};
+}
+
 void check_decoded(const Case &c, ConstBytes scales, ConstBytes data, ConstBytes key) {
-    const SignedCodes codes(c.count, c.bound, data);
+    const Key own = key_of(key);
+    const SignedCodes codes = read_codes(c, data, own);
     const int expected = expected_status(c, codes, scales);
     std::vector<uint32_t> words(c.count);
-    uint32_t own[4] = {};
-    std::copy(key.begin(), key.end(), reinterpret_cast<uint8_t *>(own));
-    REQUIRE(fewbits_words(own, 0, words.data(), c.count) == FEWBITS_OK);
+    REQUIRE(fewbits_words(own.data(), 0, words.data(), c.count) == FEWBITS_OK);
     std::vector<uint8_t> sums[2];
     with_each_table([&](int table) {
         const Buffer first(scales, c.offset), second(data, c.offset + 1), third(key, 3);
@@ -130,7 +145,7 @@ void check_encoded(const Case &c, ConstBytes bytes) {
     });
     REQUIRE(sections[0] == sections[1] && scales[0] == scales[1] && keys[0] == keys[1]);
     REQUIRE(equal(tallies[0], tallies[1]));
-    const SignedCodes codes(c.count, c.bound, sections[0]);
+    const SignedCodes codes = read_codes(c, sections[0], key_of(keys[0]));
     REQUIRE(expected_status(c, codes, scales[0]) == FEWBITS_OK);
     check_decoded(c, scales[0], sections[0], keys[0]);
 }

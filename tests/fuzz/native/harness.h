@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -164,16 +165,25 @@ inline int run(int (*function)(fewbits_unit *, size_t, size_t *), fewbits_unit &
     return status;
 }
 
-// What the coder alone says of a section of signed codes.
+// The random words of a dither.
+struct Dither {
+    const uint32_t *key;
+    uint64_t first;
+};
+
+// What the coder alone says of a section of signed codes, which a dither may have rounded.
 struct SignedCodes {
     int status;
     std::vector<uint16_t> sizes;
     std::vector<uint8_t> signs;
 
-    SignedCodes(size_t count, uint32_t bound, ConstBytes data)
+    SignedCodes(size_t count, uint32_t bound, ConstBytes data,
+                const std::optional<Dither> &dither = {})
         : sizes(count), signs(packed_size(count, 1) + 1) {
-        status = fewbits_coded_decode(data.data(), data.size(), bound, sizes.data(), signs.data(),
-                                      count);
+        status = dither ? fewbits_dithered_decode(data.data(), data.size(), bound, dither->key,
+                                                  dither->first, sizes.data(), signs.data(), count)
+                        : fewbits_coded_decode(data.data(), data.size(), bound, sizes.data(),
+                                               signs.data(), count);
     }
     bool negative(size_t i) const { return field(signs, i, 1) != 0; }
 };

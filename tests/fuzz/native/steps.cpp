@@ -24,6 +24,12 @@ struct Case {
     double scale(size_t i) const { return scales[i / how.run]; }
     double uniform(size_t i) const { return (words[i] + 0.5) * 0x1p-32; }
     double dither(size_t i) const { return uniform(i) - 0.5; }
+    std::optional<Dither> stream() const {
+        if (how.rounding != FEWBITS_STEP_SUBTRACTIVE) {
+            return {};
+        }
+        return Dither{how.key, how.first};
+    }
     // The scales as a section has them.
     std::vector<uint8_t> sent() const {
         std::vector<uint8_t> bytes;
@@ -63,7 +69,9 @@ uint64_t value_of(const Case &c, size_t i, double code) {
     return nearest(std::clamp(code * c.scale(i) + 0.0, -most, most), c.format());
 }
 
-Codes read_codes(const Case &c, ConstBytes data) { return {c.count(), c.how.bound, data}; }
+Codes read_codes(const Case &c, ConstBytes data) {
+    return {c.count(), c.how.bound, data, c.stream()};
+}
 
 void check_decoded(const Case &c, ConstBytes data, unsigned offset) {
     const Codes codes = read_codes(c, data);
