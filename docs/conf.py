@@ -1,5 +1,6 @@
 """Sphinx configuration; pages of operators and of the API are written before reading."""
 
+import re
 import sys
 from inspect import getdoc, getmodule
 from pathlib import Path
@@ -35,6 +36,12 @@ html_static_path = ["_static"]
 OPERATORS, API = (Path(__file__).parent / name for name in ("operators", "api"))
 DIMENSION = 1_000_000
 SEED = 7
+
+_OPERATOR_FILES = "src/fewbits/operators/"
+_TO_SOURCES = re.compile(
+    rf"\]\(\.\./(CONTRIBUTING\.md|src/fewbits/__init__\.py|{_OPERATOR_FILES}(?:\w+\.py)?)\)"
+)
+"""Links out of the folder of documents, to files from which pages of the site are made."""
 
 INDEX = """# Operators
 
@@ -158,6 +165,20 @@ def mark_old_figures(_: Sphinx, name: str, source: list[str]) -> None:
         source[0] = marked(source[0])
 
 
+def point_into_the_site(_: Sphinx, __: str, source: list[str]) -> None:
+    """Lead links to sources, which also work where the repository is read, to pages of the site."""
+    source[0] = _TO_SOURCES.sub(lambda found: f"]({_page_of(found[1])})", source[0])
+
+
+def _page_of(path: str) -> str:
+    if path == "CONTRIBUTING.md":
+        return "contributing.md"
+    if path == "src/fewbits/__init__.py":
+        return "api/index.md"
+    name = path.removeprefix(_OPERATOR_FILES).removesuffix(".py").replace("_", "-")
+    return f"operators/{name or 'index'}.md"
+
+
 def make_hostable(app: Sphinx, failed: Exception | None) -> None:
     """Tell hosts that run Jekyll to serve the folder as it is, with its _static."""
     if failed is None and app.builder.format == "html":
@@ -167,6 +188,7 @@ def make_hostable(app: Sphinx, failed: Exception | None) -> None:
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     app.connect("source-read", mark_old_figures)
+    app.connect("source-read", point_into_the_site)
     app.connect("builder-inited", write_operator_pages)
     app.connect("builder-inited", write_api_pages)
     app.connect("build-finished", make_hostable)

@@ -11,7 +11,7 @@ import pytest
 
 import warm_command
 from fewbits import presets, registry
-from fewbits.cli.plan import better_in_theory, everyday, verdict
+from fewbits.cli.plan import better_in_theory, everyday, not_planned, verdict
 from fewbits.collectives.payload import UNIT
 from fewbits.theory import planner
 from fewbits.theory.cost import Codec, Link, TrainingJob
@@ -223,6 +223,14 @@ def test_without_names_the_verdict_is_one_of_what_auto_tries() -> None:
         assert better_in_theory(rows, advised).startswith(f"in theory {told}" if told else "")
         assert bool(better_in_theory(rows, advised)) is bool(told)
         assert better_in_theory(rows, rows) == ""
+        assert ("low-rank (biased, with a memory)" in not_planned(advised)) is bool(told)
+
+
+@pytest.mark.parametrize("spec", ["low-rank", "low-rank:rank=4|natural"])
+def test_factors_have_no_forecast_and_the_message_says_what_measures_them(spec: str) -> None:
+    done = plan("--operator", spec, code=2)
+    assert "its bytes depend on the shapes of your matrices" in done.stderr
+    assert "fewbits train --operator none --operator low-rank --link 100Mbit" in done.stderr
 
 
 def test_two_bits_are_advised_by_name_where_the_link_is_slow() -> None:

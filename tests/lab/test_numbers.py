@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import scipy.stats
 
-from fewbits import registry
+from fewbits import presets, registry
 from fewbits.core.stage import Stage
 from fewbits_lab.prose import paragraph
 from fewbits_lab.rendered import links as rendered_links
@@ -313,6 +313,16 @@ def test_the_readme_is_short_and_gives_the_planners_answer() -> None:
     assert readme.forecast("1Gbit").startswith(f"verdict: {advised}: ")
     assert readme.forecast(readme.FAST).startswith("verdict: do not compress")
     assert f"| to switch it on and not think | `{advised}`" in TEXTS["docs/choosing.md"]
+
+
+def test_readme_choosing_and_plan_name_the_same_operators() -> None:
+    answer = TEXTS["README.md"].partition("## Which operator?")[2].partition("<!--")[0]
+    named = set(re.findall(r"`([a-z-]+(?::coder=rans)?)`", answer))
+    assert named == {"natural:coder=rans", "natural", "two-bit", "tiny", "low-rank"}
+    short = TEXTS["docs/choosing.md"].partition("## What it costs")[0]
+    assert all(f"| `{name}`" in short for name in named)
+    assert named - {"tiny", "low-rank"} == set(presets.advised().values()) - {"bfloat16"}
+    assert named - set(presets.advised().values()) <= presets.PRESETS.keys()
 
 
 def test_the_chart_passes_through_what_was_measured_and_marks_the_crossing() -> None:

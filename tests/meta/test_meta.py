@@ -40,6 +40,24 @@ def test_exports_are_sorted_and_documented() -> None:
         assert inspect.getdoc(value), f"{name} has no docstring"
 
 
+def test_links_of_documents_lead_to_files_of_the_repository() -> None:
+    """They are read where the repository is hosted too, which has no generated pages."""
+    made = tuple((ROOT / "docs" / name).as_posix() for name in ("operators", "api", "_build"))
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *ROOT.glob("examples/**/*.md")]
+    dead = [
+        f"{page.name}: {link}"
+        for page in pages
+        for link in re.findall(r"\]\(([^)\s#]+)[^)]*\)", page.read_text(encoding="utf-8"))
+        if "://" not in link
+        and not link.startswith("mailto:")
+        and (
+            not (path := page.parent / link).exists() or path.resolve().as_posix().startswith(made)
+        )
+    ]
+    assert len(pages) > 30
+    assert not dead
+
+
 def test_every_operator_has_a_row() -> None:
     rows = {type(part) for case in CASES for part in case.parts}
     missing = [cls.__qualname__ for _, cls in OPERATORS if cls not in rows]

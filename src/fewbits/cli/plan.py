@@ -24,6 +24,10 @@ SPECS = (
     "sparse-dithering:rounding=subtractive", "spherical:scale=unbiased", "sign",
     "top-k:fraction=0.01|natural", "rand-k:fraction=0.1|natural", "one-bit", "two-bit",
 )  # fmt: skip
+UNPLANNED = (
+    "its bytes depend on the shapes of your matrices (docs/low-rank.md); `fewbits train --operator "
+    f"none --operator {presets.LOW_RANK} --link 100Mbit` measures a step"
+)
 MODELLED = "step times (docs/theory.md); iterations by Theorem 9, worst case over vectors"
 
 
@@ -33,7 +37,8 @@ def add_options(parser: Parser) -> None:
     )
     add = partial(_add, parser)
     parser.add_argument("specs", nargs="*", metavar="SPEC", help="operators (default: a selection)")
-    text = f"the same as SPEC, or a preset ({', '.join(presets.PRESETS)}); may be repeated"
+    planned = ", ".join(name for name in presets.PRESETS if not presets.is_low_rank(name))
+    text = f"the same as SPEC, or a preset ({planned}); may be repeated"
     parser.add_argument(
         "--operator", action="append", default=[], metavar="SPEC", dest="named", help=text
     )
@@ -78,6 +83,8 @@ def run(options: argparse.Namespace) -> None:
     print()
     print(verdict(advised, setting))
     print(better_in_theory(rows, advised), end="")
+    if not chosen_by_user:
+        print(not_planned(advised), end="")
     print(_source(options))
     print(f"modelled: {MODELLED}")
     if any(not row.unbiased for row in rows):
@@ -88,6 +95,8 @@ def _operator(spec: str) -> Operator:
     """The operator of a spec, or of a preset by its name."""
     if spec == presets.AUTO:
         raise SpecError("auto chooses by measuring a run: without SPEC, this plans what it tries")
+    if presets.is_low_rank(spec):
+        raise SpecError(f"no forecast for {spec!r}: {UNPLANNED}")
     presets.refuse_reference(spec)
     preset = presets.PRESETS.get(spec)
     return registry.operator(spec if preset is None else preset.operator)
@@ -108,6 +117,13 @@ def better_in_theory(rows: list[Prediction], advised: list[Prediction]) -> str:
         f"in theory {first.spec} gains more, {gains[0]:.2f}x; advised is what `auto` tries "
         "too and whole trainings were measured with (docs/choosing.md)\n"
     )
+
+
+def not_planned(advised: list[Prediction]) -> str:
+    """A line about what may be faster and has no forecast, if compression pays; or nothing."""
+    if planner.best(advised) is None:
+        return ""
+    return f"not in this table: {presets.LOW_RANK} (biased, with a memory), {UNPLANNED}\n"
 
 
 def verdict(rows: list[Prediction], setting: Setting) -> str:

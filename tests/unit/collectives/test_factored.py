@@ -269,6 +269,39 @@ def test_a_step_that_is_not_finite_leaves_no_trace(exchange: str, bad: float) ->
         assert all(before[key].tobytes() == after[key].tobytes() for key in before)
 
 
+@pytest.mark.parametrize("gradients", [normal, thin])
+@pytest.mark.parametrize("spec", [EXACT, CODED])
+def test_a_message_loses_no_more_than_its_matrix_and_the_operators_share(
+    spec: str, gradients: Gradients
+) -> None:
+    own = low_rank(spec)
+    assert own is not None
+    kept = 1 - own.operator.guarantee(1000).error
+
+    def work(rank: Rank) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        run, found = Run(rank, spec, "gather", [places()]), []
+        whole = run.parts[0][1]
+        for step in range(3):
+            before = run.store.arrays()
+            run.step(gradients)
+            after = run.store.arrays()
+            for number, shape in enumerate(SHAPES):
+                message = gradients(rank.comm.rank, step, number) + before[
+                    f"worker/w{number}/0"
+                ].reshape(shape)
+                left = after[f"worker/w{number}/0"]
+                factor = message.T @ whole._orthonormal[number].astype(float)
+                found.append((message, left, factor))
+        return found
+
+    for rank in together(3, work):
+        assert rank.error is None
+        for message, left, factor in rank.result:
+            squares = [float(np.sum(each.astype(float) ** 2)) for each in (message, left, factor)]
+            assert squares[1] <= squares[0] - kept * squares[2] + 1e-5 * squares[0]
+            assert squares[2] > 0
+
+
 @pytest.mark.parametrize("exchange", EXCHANGES)
 @pytest.mark.parametrize(
     ("place", "bad", "words"),

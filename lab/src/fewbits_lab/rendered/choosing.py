@@ -1,5 +1,7 @@
 """docs/choosing.md, from `bits_error.py`, `trellis_bits.py` and others."""
 
+from fewbits import presets
+from fewbits.low_rank import low_rank
 from fewbits_lab.prose import paragraph, span, table
 from fewbits_lab.results import results
 from fewbits_lab.studies.bench import text as bench_text
@@ -18,15 +20,19 @@ def short_answer() -> str:
         feedback_show.summaries(results("feedback"), data)["top-k"].bits or 0.0
         for data in ("digits", "mnist")
     ]
+    whole = low_rank(presets.PRESETS[presets.LOW_RANK].operator)
+    assert whole is not None
     excess = max(row["excess"] for row in results("spherical-speed")["rows"])
     rows = [
         ["to switch it on and not think", f"`{coded}`: unbiased with ω = 1/8 for every vector, {bits(coded):.1f} bits a Gaussian value, {pace} times the speed of memcpy"],
+        ["the same on a faster link, where coding takes longer than it saves", f"`natural`: the same values, {bits('natural'):.0f} bits; on fast links `bfloat16`, or nothing. `fewbits plan` forecasts it, `auto` measures it and chooses"],
         ["two bits, several workers averaged, a slow link", f"`two-bit`, a preset: `trellis:rounding=subtractive`, exactly unbiased, error {at_equal_bits('gaussian', TRELLIS, 2):.2g} on a Gaussian vector and less on gradients; coding takes longer than with the rows around it"],
         ["about one bit, many workers averaged", f"`one-bit`, a preset: the same with the error {at_equal_bits('gaussian', TRELLIS, 1):.2g}"],
         ["other rates, or coding that is faster", f"`{subtractive}`: unbiased, error ν/3 whatever the vector, {bits(subtractive):.1f} bits at ν = 0.1; `{nu(SCALAR, 2)}` for 2 bits, `{nu(SCALAR, 4)}` for 4"],
         ["the same for vectors that are mostly zeros", "`sparse-dithering:rounding=stochastic`: zeros stay zeros and cost next to nothing"],
         ["the least error for the bits, with error feedback or one sender", f"`sparse-dithering:scale=least-squares`: within {gap_to_bound():.2f} bit of ½ log₂(1/error) on a Gaussian vector"],
         [f"{span(tiny, 2)} bits, with error feedback", "`tiny`, a preset of `fewbits.ddp`: [its evidence](feedback.md#which-operator-and-feedback-the-evidence)"],
+        ["the fewest bytes of large matrices, under DDP on a slow link", f"`low-rank`, a preset of `fewbits.ddp`: {whole.rank} columns of factors, encoded. Biased, with a memory: α = 1, so no promise for one step, but what a step loses the next ones send. [What it needs](low-rank.md); measure it with `fewbits train --operator low-rank`, since no plan knows your matrices"],
         ["a sum that a device can add up in integers", "`natural`: signed powers of two"],
         ["the yardstick of the theory", f"`spherical`: within {excess:.2f} bits a block of what is possible, at the price of a search"],
         ["to be sure that nothing is lost", "`identity`, or do not compress: if your link moves 2 bytes a value in less time than a backward pass takes, `bfloat16` is enough"],

@@ -3,12 +3,14 @@
 from fewbits import presets, registry
 from fewbits.cli import plan as planning
 from fewbits.collectives.payload import UNIT
+from fewbits.low_rank import low_rank
 from fewbits.theory import cost, planner, quantities
 from fewbits.theory.cost import Codec, Link, TrainingJob
 from fewbits.theory.planner import Candidate, Setting
 from fewbits_lab.prose import bullets, code, paragraph, table
 from fewbits_lab.rendered import operators
 from fewbits_lab.rendered.links import slow_link, within
+from fewbits_lab.results import results
 from fewbits_lab.studies.accuracy import text as accuracy_text
 from fewbits_lab.studies.bench import text as bench_text
 from fewbits_lab.studies.bits_error import text as bits_error_text
@@ -39,9 +41,9 @@ def headline() -> str:
     )
     compress, decompress = map(bench_text.times_memcpy, bench_text.calls("natural"))
     return bullets(
-        f"**{times['value']:.1f} times as fast a step** ({within(times)}, 95 %) as plain DDP on a link of 100 Mbit/s with"
-        f" `{ours}`; plain DDP catches up with `natural` {links_text.crossing(2, 'none', 'natural')}"
-        " ([all links](docs/when-not.md)).",
+        f"**{times['value']:.1f} times as fast a step** ({within(times)}, 95 %) as plain DDP with `{ours}`, for"
+        f" {_millions(slow['params'])} on {slow['ranks']} ranks at 100 Mbit/s; plain DDP overtakes `natural`"
+        f" {links_text.crossing(2, 'none', 'natural')} ([all links](docs/when-not.md)).",
         f"**{accuracy_text.fewer_bytes()} times fewer bytes** with `natural` both ways, accuracy difference {gaps}"
         " ([accuracy](docs/accuracy.md)).",
         f"**{compress:.2f} and {decompress:.2f} times the speed of memcpy**: `compress` and `decompress` with `natural`, one"
@@ -52,8 +54,14 @@ def headline() -> str:
 def demo() -> str:
     """The end of the demo."""
     return paragraph(
-        f"Recorded: {demo_text.gain()} ([the whole screen](docs/quickstart.md#the-demo))."
-    )
+        f"Recorded, for {_millions(results('demo')['parameters'])}: {demo_text.gain()} ([the whole",
+        "screen](docs/quickstart.md#the-demo)).",
+    )  # fmt: skip
+
+
+def _millions(parameters: int) -> str:
+    """The size of a model."""
+    return f"{parameters / 1e6:.2g} million parameters"
 
 
 def federated() -> str:
@@ -100,10 +108,20 @@ def operators_table() -> str:
     rows = []
     for cls in operators.every():
         spec = operators.measured_spec(cls)
-        rows.append([code(cls.name), cls.formula, operators.figures(spec)[0]])
+        promise = bits_error_text.PROMISES.get(spec, "").partition(",")[0]
+        formula = promise if promise.startswith("ω grows") else cls.formula
+        rows.append([code(cls.name), formula, operators.figures(spec)[0]])
         if cls.name == "natural":
             coded = bench_text.BENCH_CODED
             rows.append([code(coded), "the same", operators.figures(coded)[0]])
+    slow = presets.PRESETS[presets.SLOW_LINK].operator
+    whole = low_rank(presets.PRESETS[presets.LOW_RANK].operator)
+    omega = registry.operator(slow).guarantee(UNIT).omega
+    rows.append([code(presets.SLOW_LINK), f"ω = {omega:.2f}", f"{bits_error_text.bits(slow):.2f}"])
+    assert whole is not None
+    factor, _, _, _ = operators.figures(whole.operator.spec)
+    shape = f"{factor} · {whole.rank}(m + n)/mn"
+    rows.append([code(presets.LOW_RANK), "α = 1, with a memory", shape])
     return table("operator|guarantee|bits a value", rows)
 
 
@@ -132,7 +150,7 @@ def not_promised() -> str:
     """The box: GPUs by the words of their page, and what else nobody may count on."""
     text = bullets(
         f"**GPUs.** {' '.join(device_text.claim().split())} [GPUs](docs/gpus.md) has the evidence; `fewbits verify` tries yours.",
-        "**Speed on your machine.** Every figure here comes from one machine with two cores. `fewbits bench` measures yours.",
+        "**Speed on your machine.** Figures come from one machine with two cores. `fewbits bench` measures yours.",
         "**Secrecy.** Frames have a checksum, no encryption and no signature ([SECURITY.md](SECURITY.md)).",
         "**Stable names.** Before 1.0 they may change; what is deprecated stays for one release ([policy](docs/stability.md)).",
     )  # fmt: skip

@@ -93,6 +93,7 @@ def chart_alt() -> str:
     rate = crossing(shaped(), CHART_RANKS, "none", "natural")
     end = "" if rate is None else f"; from {rate:.1f} Gbit/s on plain DDP is faster"
     return paragraph(
-        "![Seconds of a training step on links of 100 Mbit/s to 10 Gbit/s. "
+        f"![Seconds of a training step, {slow['params'] / 1e6:.0f} million parameters on"
+        f" {slow['ranks']} ranks, at 100 Mbit/s to 10 Gbit/s. "
         f"At 100 Mbit/s: {said}{end}](docs/_static/step-time.svg)"
     )  # fmt: skip
