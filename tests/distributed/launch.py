@@ -80,6 +80,7 @@ class Template:
             if "status" in event:
                 self.ended[event["pid"]] = event["status"], time.monotonic()
             else:
+                self.ended.pop(event["pid"], None)  # the number of an earlier process, used again
                 self._pids.put(event["pid"])
 
     def fork(self, order: dict[str, Any]) -> int:
