@@ -96,6 +96,7 @@ def known() -> dict[str, Callable[..., None]]:
     import kinds
     import loops
     import memories
+    import programs
     import rounds
     import scenarios
     import sharded
@@ -104,7 +105,7 @@ def known() -> dict[str, Callable[..., None]]:
 
     registry.catalogue()
     modules = (scenarios, faults, memories, rounds, sharded, continuations, endings, kinds)
-    modules = *modules, streams, loops, trainers, clusters
+    modules = *modules, streams, loops, trainers, clusters, programs
     return {name: run for module in modules for name, run in module.SCENARIOS.items()}
 
 

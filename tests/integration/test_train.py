@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-import cases
 from fewbits.cli import PROGRAM, main
-from fewbits.collectives import header
 from fewbits.errors import PeerError, SpecError
 from fewbits.train import compare, launcher, settings
+from printed import check_nodes
 
 pytest.importorskip("torch")
 pytest.importorskip("sklearn")
@@ -86,72 +85,11 @@ def test_the_report_is_written_beside_its_numbers(compared: tuple[dict, Path]) -
         assert f"{100 * run['accuracy']:.1f} %" in text
 
 
-def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
-    compared: tuple[dict, Path], tmp_path: Path
-) -> None:
-    wanted = ("--operator", "natural", "--checkpoint", str(tmp_path))
-    train(*wanted, "--epochs", "1")
-    resumed = train(*wanted, "--epochs", "2", "--resume")["runs"][0]
-    whole = compared[0]["runs"][1]
-    for figure in (
-        "parameters_sha256",
-        "accuracy",
-        "loss",
-        "test_loss",
-        "steps",
-        "compressed_share",
-    ):
-        assert resumed[figure] == whole[figure], figure
-    assert [p["loss"] for p in resumed["curve"]] == [p["loss"] for p in whole["curve"]]
-    # The link's measured speed decides whether DDP's two buckets travel together, with one header
-    # in each direction, or apart, with two. Payloads are equal, so the rest is whole headers.
-    pairs, rest = divmod(_sent(resumed) - _sent(whole), 2 * header.SIZE)
-    assert rest == 0
-    assert abs(pairs) <= whole["steps"]
-
-
-def _sent(run: dict) -> int:
-    return round(run["bytes_per_step"] * run["steps"])
-
-
-def test_every_operator_trains_and_keeps_the_replicas_alike() -> None:
-    """All in one launch; what each of them promises is tested elsewhere."""
-    chosen = (
-        "natural-dithering",
-        "standard-dithering:p=2,coder=rans",
-        "sparse-dithering:rounding=subtractive",
-        "spherical:scale=unbiased",
-        "sign",
-        "top-k|natural",
-        "hadamard|rand-k:fraction=0.5|sparse-dithering:rounding=stochastic",
-        "scale|sparse-dithering:rounding=stochastic",
-    )
-    specs = (*chosen, *cases.others(*chosen, "identity", "float16", "bfloat16"))
-    command = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-    wanted = [word for spec in specs for word in ("--operator", spec)]
-    done = subprocess.run(
-        [sys.executable, *command, "-m", "fewbits.train", "--json", "--epochs", "1", *wanted],
-        capture_output=True, text=True, timeout=TIMEOUT,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    runs = json.loads(done.stdout)["runs"]
-    assert [run["operator"] for run in runs] == list(specs)
-    for run in runs:
-        assert run["replicas_agree"]
-        assert run["accuracy"] > 0.2  # chance is 0.1
-        assert run["bytes_per_step"] < 0.25 * run["fp32_bytes_per_step"]
-
-
+@pytest.mark.soak  # the gate forks its ranks, which is quicker: distributed/test_train
 def test_workers_in_nodes_compress_between_nodes_only() -> None:
     wanted = ("--operator", "none", "--operator", "natural", "--epochs", "1", "--workers", "4")
     document = train(*wanted, "--nodes", "2", "--model", "mlp")
-    plain, ours = document["runs"]
-    assert document["settings"]["nodes"] == 2
-    assert ours["replicas_agree"]
-    # 9 bits of 32, and the headers; a rank of a node sends half of what the node sends.
-    assert 3.2 < ours["ratio"] < 32 / 9
-    assert ours["inside_bytes"] > ours["bytes_per_step"] * ours["steps"]
-    assert plain["bytes_per_step"] == 4 * document["parameters"] * 2 * 3 / 4 / 2
+    check_nodes(document)
 
 
 def test_the_same_program_runs_under_torchrun() -> None:

@@ -6,7 +6,9 @@ The recording of gradients that feeds it writes vectors that it can read.
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -14,6 +16,7 @@ import pytest
 
 from fewbits.bench.timing import Plan
 from fewbits.errors import FewbitsError, SpecError
+from fewbits_lab.cli import main
 from fewbits_lab.coders import candidates as coders
 from fewbits_lab.coders import comparison as coding
 
@@ -32,11 +35,21 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     )
 
 
-def bench(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return run("-m", "fewbits_lab.cli", "coders", *arguments)
+@pytest.fixture
+def bench(capsys: pytest.CaptureFixture[str]) -> Callable[..., SimpleNamespace]:
+    """`fewbits-lab coders` in this process."""
+
+    def call(*arguments: object) -> SimpleNamespace:
+        code = main(["coders", *map(str, arguments)])
+        said = capsys.readouterr()
+        return SimpleNamespace(returncode=code, stdout=said.out, stderr=said.err)
+
+    return call
 
 
-def test_json_has_every_coder_on_every_input_and_sizes_are_possible(tmp_path: Path) -> None:
+def test_json_has_every_coder_on_every_input_and_sizes_are_possible(
+    bench: Callable[..., SimpleNamespace], tmp_path: Path
+) -> None:
     plot = tmp_path / "coding.svg"
     done = bench("--quick", "--elements", 20000, "--json", "--plot", plot)
     assert done.returncode == 0, done.stderr
@@ -74,7 +87,9 @@ def test_json_has_every_coder_on_every_input_and_sizes_are_possible(tmp_path: Pa
     assert ElementTree.parse(plot).getroot().tag.endswith("svg")
 
 
-def test_the_table_names_what_is_missing_and_how_to_record() -> None:
+def test_the_table_names_what_is_missing_and_how_to_record(
+    bench: Callable[..., SimpleNamespace],
+) -> None:
     done = bench("--quick", "--elements", 1000, "--repeats", 1)
     assert done.returncode == 0, done.stderr
     assert "decode Gsym/s" in done.stdout
@@ -82,7 +97,9 @@ def test_the_table_names_what_is_missing_and_how_to_record() -> None:
     assert all(coder.name in done.stdout for coder in coders.CODERS)
 
 
-def test_a_folder_without_gradients_is_one_line_that_says_how_to_record(tmp_path: Path) -> None:
+def test_a_folder_without_gradients_is_one_line_that_says_how_to_record(
+    bench: Callable[..., SimpleNamespace], tmp_path: Path
+) -> None:
     done = bench("--gradients", tmp_path / "none")
     assert done.returncode == 2
     assert done.stdout == ""
@@ -90,7 +107,9 @@ def test_a_folder_without_gradients_is_one_line_that_says_how_to_record(tmp_path
     assert "fewbits_lab.recordings" in done.stderr
 
 
-def test_a_plot_without_a_folder_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+def test_a_plot_without_a_folder_is_refused_before_anything_is_measured(
+    bench: Callable[..., SimpleNamespace], tmp_path: Path
+) -> None:
     done = bench("--plot", tmp_path / "none" / "coding.svg")
     assert done.returncode == 2
     assert done.stderr.startswith("fewbits-lab: --plot")
@@ -163,11 +182,16 @@ def test_a_missing_package_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     assert row == coding.CoderRow("gaussian 100", "absent", coding.NOT_INSTALLED)
 
 
-def test_recording_explains_itself() -> None:
+def test_recording_explains_itself(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("torch")
-    done = run(*RECORDER, "--help")
-    assert done.returncode == 0, done.stderr
-    assert {"--models", "--steps", "--out", "--text"} <= set(done.stdout.split())
+    from fewbits_lab.recordings.__main__ import main as record
+
+    monkeypatch.setattr(sys, "argv", ["recordings", "--help"])
+    with pytest.raises(SystemExit, match="0"):
+        record()
+    assert {"--models", "--steps", "--out", "--text"} <= set(capsys.readouterr().out.split())
 
 
 def test_a_tiny_recording_is_finite_repeatable_and_readable(tmp_path: Path) -> None:
