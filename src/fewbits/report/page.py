@@ -26,8 +26,14 @@ PageDocument = dict[str, Any]
 
 def write(numbers: Path, page: Path) -> None:
     """Write the page of the result file `numbers`, whole or not at all."""
+    try:
+        text = render(read(numbers))
+    except KeyError as error:
+        raise SpecError(
+            f"{numbers} is no whole result of fewbits train: it has no {error}"
+        ) from None
     unfinished = page.with_name(page.name + ".tmp")
-    unfinished.write_text(render(read(numbers)), encoding="utf-8")
+    unfinished.write_text(text, encoding="utf-8")
     unfinished.replace(page)
 
 

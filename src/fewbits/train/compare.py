@@ -43,9 +43,10 @@ def run(settings: TrainSettings) -> tuple[ComparisonDocument | None, PeerError |
     if document is None or meeting.link is None or meeting.link["kind"] != links.EMULATED_LINK:
         return document, None
     try:
-        document["loopback"] = _on_loopback(settings)
+        document["loopback"] = loopback = _on_loopback(settings)
     except PeerError as error:
         return document, PeerError(f"on the loopback: {error}")
+    verdict.add_verdicts(document["runs"], document["test_samples"], loopback)
     document["summary"] = summary.lines(document)
     return document, None
 
@@ -62,7 +63,7 @@ def together(
         rate = link["bits_per_second"] / settings.ranks_in_node
         runs = [links.on_link(run, rate) for run in measured]
         more["loopback"] = measured
-    verdict.add_verdicts(runs, ended[0]["test_samples"])
+    verdict.add_verdicts(runs, ended[0]["test_samples"], more.get("loopback", ()))
     about = {name: ended[0][name] for name in ("data", "parameters", "test_samples")}
     document = results.document(settings, about | more, runs)
     if link is not None:

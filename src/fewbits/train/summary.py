@@ -26,7 +26,7 @@ def lines(document: dict[str, Any]) -> list[str]:
 
 def compared(runs: list[_Run]) -> tuple[_Run, _Run] | None:
     """The fastest of our runs and the plain one; None if one is missing or the first diverged."""
-    plain = _named(runs, PLAIN_DDP)
+    plain = verdict.run_named(runs, PLAIN_DDP)
     best = min((run for run in runs if _is_ours(run)), key=_milliseconds, default=None)
     if plain is None or best is None or best["loss"] is None or plain["loss"] is None:
         return None
@@ -74,7 +74,7 @@ def _shared(plain: _Run) -> list[str]:
 
 def _where_not(operator: str, loopback: list[_Run]) -> list[str]:
     """From which rate on nothing is gained, by the steps that were measured on the loopback."""
-    plain, own = _named(loopback, PLAIN_DDP), _named(loopback, operator)
+    plain, own = verdict.run_named(loopback, PLAIN_DDP), verdict.run_named(loopback, operator)
     if plain is None or own is None:
         return []
     ends = {run["operator"]: verdict.gain_below(run, plain) for run in loopback if _is_ours(run)}
@@ -100,10 +100,6 @@ def _end(gbit: float) -> str:
 
 def _is_ours(run: _Run) -> bool:
     return run["operator"] != AUTO and not is_reference(run["operator"])
-
-
-def _named(runs: list[_Run], operator: str) -> _Run | None:
-    return next((run for run in runs if run["operator"] == operator), None)
 
 
 def _milliseconds(run: _Run) -> float:

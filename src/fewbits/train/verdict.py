@@ -10,9 +10,14 @@ from fewbits.train.references import PLAIN_DDP
 _DRIFT = 0.1  # of the time for computing that is no cause for doubt
 
 
-def add_verdicts(runs: Sequence[dict[str, Any]], test_samples: int) -> None:
-    """Add a verdict to every run, against the run without compression."""
-    baseline = next((run for run in runs if run["operator"] == PLAIN_DDP), None)
+def add_verdicts(
+    runs: Sequence[dict[str, Any]], test_samples: int, loopback: Sequence[dict[str, Any]] = ()
+) -> None:
+    """Add a verdict to every run, against the run without compression.
+
+    Where an operator and plain DDP have run on the loopback too, those steps say where it gains.
+    """
+    baseline = run_named(runs, PLAIN_DDP)
     for run in runs:
         run["gain_below_gbit"] = None
         if baseline is None:
@@ -20,11 +25,18 @@ def add_verdicts(runs: Sequence[dict[str, Any]], test_samples: int) -> None:
         elif run is baseline:
             run["verdict"] = "what the others are compared with"
         else:
-            below = gain_below(run, baseline)
+            pair = run_named(loopback, run["operator"]), run_named(loopback, PLAIN_DDP)
+            judged = (run, baseline) if pair[0] is None or pair[1] is None else (pair[0], pair[1])
+            below = gain_below(*judged)
             # JSON has no infinity: None stands for both ends, and the sentence says which.
             run["gain_below_gbit"] = below if 0 < below < math.inf else None
-            words = _bytes(run), _accuracy(run, baseline, test_samples), _time(run, baseline, below)
-            run["verdict"] = "{} {}; {}".format(*words)
+            time = _time(run, baseline, below, _disturbance(*judged))
+            run["verdict"] = f"{_bytes(run)} {_accuracy(run, baseline, test_samples)}; {time}"
+
+
+def run_named(runs: Sequence[dict[str, Any]], operator: str) -> dict[str, Any] | None:
+    """The run of this operator, if there is one."""
+    return next((run for run in runs if run["operator"] == operator), None)
 
 
 def gain_below(run: dict[str, Any], baseline: dict[str, Any]) -> float:
@@ -68,7 +80,7 @@ def _accuracy(run: dict[str, Any], baseline: dict[str, Any], test_samples: int) 
     return f"{'and was more' if ours > plain else 'but was less'} accurate {figures}"
 
 
-def _time(run: dict[str, Any], baseline: dict[str, Any], below: float) -> str:
+def _time(run: dict[str, Any], baseline: dict[str, Any], below: float, doubt: str) -> str:
     ours, plain = run["step_ms"]["total"], baseline["step_ms"]["total"]
     more = "less" if ours < plain else "more"
     times = f"{ours / plain - 1:+.0%}" if ours > plain else f"{plain / ours:.1f}× as fast"
@@ -78,7 +90,7 @@ def _time(run: dict[str, Any], baseline: dict[str, Any], below: float) -> str:
     if math.isinf(below) and ours > plain:
         return f"{here}, though it waited less: too noisy to tell where it gains"
     where = "on any link" if math.isinf(below) else f"below about {rate_text(1e9 * below)}"
-    return f"{here}: expect a gain {where}{_disturbance(run, baseline)}"
+    return f"{here}: expect a gain {where}{doubt}"
 
 
 def _disturbance(run: dict[str, Any], baseline: dict[str, Any]) -> str:
@@ -86,4 +98,5 @@ def _disturbance(run: dict[str, Any], baseline: dict[str, Any]) -> str:
     change = run["step_ms"]["compute"] / baseline["step_ms"]["compute"] - 1
     if abs(change) <= _DRIFT:
         return ""
-    return f" (computing alone took {change:+.0%}: the processors were shared, so times are rough)"
+    than = f"{abs(change):.0%} {'longer' if change > 0 else 'less'}"
+    return f" (computing, the same work, took {than}: processors were shared, so times are rough)"

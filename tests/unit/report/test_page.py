@@ -147,6 +147,21 @@ def test_bad_input_gives_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().err.count("\n") == 2
 
 
+def test_a_result_without_all_its_parts_gives_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As one that somebody has shortened: no traceback and no half of a page."""
+    whole, numbers = document(result("natural")), tmp_path / "short.json"
+    del whole["runs"][0]["curve"]
+    numbers.write_text(json.dumps(whole))
+    page = tmp_path / "out.html"
+    assert main(["report", str(numbers), str(page)]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "no whole result of fewbits train: it has no 'curve'" in said
+    assert not page.exists()
+
+
 def test_the_figure_of_bounds_places_marks_above_the_curve_and_keeps_names_inside() -> None:
     marks = [
         scatter.Mark("few|<bits>", 1 / 64, 0.99, True),

@@ -239,7 +239,10 @@ def run(operator: str, **changed: float | None) -> dict:
         ({"sent": 1e6, "wait": 49.0}, ("500 Mbit/s",)),
         ({"sent": 1e6, "wait": 0.5}, ("0.5 ms less", "any link")),
         ({"sent": 1e6, "wait": 0.5, "compute": 12.0}, ("1.5 ms more", "too noisy")),
-        ({"sent": 1e6, "wait": 4.0, "compute": 12.0}, ("8 Gbit/s", "computing alone took +20%")),
+        (
+            {"sent": 1e6, "wait": 4.0, "compute": 12.0},
+            ("8 Gbit/s", "the same work, took 20% longer"),
+        ),
         ({"sent": 4.4e6}, ("saved no bytes", "no gain on any link")),
         ({"sent": 1e6, "accuracy": 0.7}, ("but was less accurate (70.0 % vs 98.0 %)",)),
         ({"sent": 1e6, "loss": None}, ("diverged",)),
@@ -270,6 +273,18 @@ def test_chance_is_not_called_the_same_accuracy(accuracy: float, samples: int, w
     verdict.add_verdicts(runs, test_samples=samples)
     assert words in runs[1]["verdict"]
     assert "same" not in runs[1]["verdict"]
+
+
+def test_where_it_gains_is_read_from_the_loopback_if_it_has_run_there() -> None:
+    """The verdict and the last lines must not name two rates for one operator."""
+    runs = [run("none", wait=500.0), run("natural", sent=1e6, wait=110.0, codec=6.0)]
+    loopback = [run("none"), run("natural", sent=1e6, wait=4.0)]
+    verdict.add_verdicts(runs, 400, loopback)
+    assert "390.0 ms less" in runs[1]["verdict"]  # of the step, on this link
+    assert "expect a gain below about 8 Gbit/s" in runs[1]["verdict"]
+    assert runs[1]["gain_below_gbit"] == verdict.gain_below(loopback[1], loopback[0])
+    verdict.add_verdicts(runs, 400, loopback[:1])  # `auto` does not run there
+    assert "expect a gain below about 4 Gbit/s" in runs[1]["verdict"]
 
 
 def test_without_a_baseline_there_is_no_verdict() -> None:
