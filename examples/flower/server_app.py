@@ -30,3 +30,5 @@ def main(grid: Grid, context: Context) -> None:
         evaluate_fn=evaluate,
     )
     print(f"clients left out: {len(compressed.rejections)}", flush=True)
+    sent = compressed.report().traffic  # of arrays, to and from all clients
+    print(f"bytes: {sent.down:,} down, {sent.up:,} up, {sent.ratio:.2f} times fewer", flush=True)

@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -58,6 +59,9 @@ def test_the_example_runs_on_a_superlink(tmp_path: Path) -> None:
         log = federation.run(APP, {"num-server-rounds": 3}, timeout=400)
     assert learned(log) > 0.85
     assert "clients left out: 0" in log
+    found = re.search(r"bytes: [\d,]+ down, [\d,]+ up, ([\d.]+) times fewer", log)
+    assert found, log
+    assert float(found[1]) > 1.5
 
 
 @pytest.fixture
