@@ -1,11 +1,12 @@
 """Debian's Python for another processor, or of a newer release, unpacked beside the system's own.
 
-Nothing in such a tree is configured, and its programs start no others of it: it is there to import
-packages and to run tests. Making one needs debootstrap, and no root where user namespaces are
-allowed.
+Nothing in such a tree is configured: it is there to import packages and to run tests. Its Python
+can start itself again if it is for this machine's processor, and no other program of the tree.
+Making one needs debootstrap, and no root where user namespaces are allowed.
 """
 
 import os
+import shlex
 import shutil
 import tempfile
 from pathlib import Path
@@ -48,7 +49,12 @@ def python(tree: Path, processor: str) -> tuple[str, ...]:
     names = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu")
     places = os.pathsep.join(str(tree / name) for name in names)
     (loader, *_) = tree.rglob(LOADER)
-    return (str(loader), "--library-path", places, "--argv0", program, program)
+    # A script, so that tests can start `sys.executable`; beside it Python finds its library.
+    script = tree / "usr" / "bin" / "python-of-this-tree"
+    line = " ".join(map(shlex.quote, (str(loader), "--library-path", places)))
+    script.write_text(f'#!/bin/sh\nexec {line} --argv0 "$0" {shlex.quote(program)} "$@"\n')
+    script.chmod(0o755)
+    return (str(script),)
 
 
 def install(program: tuple[str, ...], place: Path, *packages: str | Path) -> None:
