@@ -10,6 +10,7 @@ from tables_by_hand import TOTAL, Bytes, first_frequencies, frequencies, need
 BLOCK = 65536
 RAW, CONSTANT, FOUR_LANES, FIRST_MASKED = 0, 1, 2, 7  # wire version 1
 REVISED, GAPS, MASKED = 8, 9, 10  # wire version 2
+HALVES = 11  # wire version 4
 PHASED = 64  # wire version 3: in the head, a table for each phase of a dither
 ESCAPE = 255
 kinds: set[int] = set()  # of the blocks that have been read
@@ -125,6 +126,9 @@ def one_block(
         pairs = draws.read(block, bound, count) if paths else with_phases(block, bound, draws)
         need(block.at == len(data), "a block is too long")
         return [code for code, _ in pairs], [sign for _, sign in pairs]
+    if kind == HALVES and isinstance(draws, Paths):
+        need(data[1:2] and data[1] in (RAW, CONSTANT, REVISED, GAPS, MASKED), "halves of no block")
+        return draws.doubled(*one_block(data[1:], bound, signed, count, []), bound)
     if kind in (FIRST_MASKED, MASKED):
         codes = masked(block, bound, count)
     elif kind == GAPS:

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # an isolated Python leaves it out
-from coded_by_hand import PHASED, REVISED, coded, kinds
+from coded_by_hand import HALVES, PHASED, REVISED, coded, kinds
 from dithering_by_hand import DITHERED, dithered
 from formats_by_hand import BFLOAT16, FLOAT16, FLOAT64, FORMATS, Format, Parameters
 from sparse_by_hand import SPARSE, sparse_dithering
@@ -75,7 +75,7 @@ def parse(data: bytes) -> Parsed:
     reader = Reader(data)
     need(bytes(reader.numbers(4, 1)) == b"fewb", "not a fewbits frame")
     version, flags, dtype, dimensions, stage_count, section_count = reader.numbers(6, 1)
-    need(version in (1, 2, 3), "unknown wire version")
+    need(version in (1, 2, 3, 4), "unknown wire version")
     need(flags < 8, "reserved flags are set")
     need(dtype in FORMATS, "unknown dtype")
     need(dimensions <= MAX_DIMENSIONS and section_count <= MAX_SECTIONS, "too many")
@@ -171,6 +171,7 @@ def decode(data: bytes) -> tuple[str, Format, list[int], list[int]]:
     need(some == nonfinite, "the flag for values that are not finite is wrong")
     newest = max(kinds, default=0)
     needed = 3 if newest == PHASED else 2 if newest >= REVISED else needed
+    needed = 4 if HALVES in kinds else needed
     need(version == needed, "not the oldest version that would do")
     return "|".join([*specs, spec]), format, shape, bits
 

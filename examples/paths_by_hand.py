@@ -54,6 +54,19 @@ class Paths:
         need(all(abs(level) < bound for level in levels), "a code is too large")
         return [(abs(level), int(level < 0)) for level in levels]
 
+    def doubled(
+        self, codes: list[int], signs: list[int], bound: int
+    ) -> tuple[list[int], list[int]]:
+        """Magnitudes and signs of levels whose halves, rounded down, these are."""
+        lanes, found = 1 << min(5, max((len(codes) // 128).bit_length() - 1, 0)), []
+        at = [0] * lanes
+        for i, (code, sign) in enumerate(zip(codes, signs, strict=True)):
+            half = -code if sign else code
+            found.append(2 * half + (at[i % lanes] & 1))
+            at[i % lanes] = self.next(at[i % lanes], half & 1)
+        need(all(abs(level) < bound for level in found), "a code is too large")
+        return [abs(level) for level in found], [int(level < 0) for level in found]
+
     def levels(
         self, block: Bytes, tables: list[list[int]], lanes: int, tops: list[int]
     ) -> tuple[list[int], list[int]]:

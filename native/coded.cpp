@@ -38,7 +38,8 @@ uint8_t coded_version(ConstBytes section) {
     for (size_t at = 0; at < section.size() && section.size() - at > kLengthSize;) {
         const ConstBytes block = section.subspan(at + kLengthSize);
         const bool phased = block.size() > 1 && block[0] == kRans && (block[1] & kPhased) != 0;
-        needed = std::max(needed, static_cast<uint8_t>(phased ? 3 : block[0] >= kRans ? 2 : 1));
+        const int own = block[0] >= kHalves ? 4 : phased ? 3 : block[0] >= kRans ? 2 : 1;
+        needed = std::max(needed, static_cast<uint8_t>(own));
         uint32_t length = 0;
         std::memcpy(&length, section.data() + at, kLengthSize);
         at += kLengthSize + length;

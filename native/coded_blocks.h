@@ -17,6 +17,8 @@ constexpr uint8_t kFirstMasked = 7;
 constexpr uint8_t kRans = 8;
 constexpr uint8_t kGaps = 9;
 constexpr uint8_t kMasked = 10;
+// Of wire version 4, before one of the others or of kRaw and kConstant.
+constexpr uint8_t kHalves = 11;
 constexpr size_t kZerosShare = 32; // blocks with at least this part of zeros may leave them out
 constexpr size_t kMostPlane = kCodedBlock / 8;
 constexpr uint32_t kEscape = 255; // the symbol of a wide section's rare codes

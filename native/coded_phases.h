@@ -14,6 +14,7 @@ namespace { // internal linkage: see random.h
 constexpr uint32_t kLarge = 4;     // codes from here on are large
 constexpr size_t kLargeShare = 16; // more than this part of them, and phases say little
 
+constexpr size_t kFewEscapes = 256;
 constexpr size_t kLargeLevels = 2; // more than this part of levels, and one table does
 
 // Symbols of a block with several tables, these and what they cost.
@@ -36,6 +37,8 @@ class TablesForm {
 
     uint64_t cost() const { return cost_; } // in 256ths of a bit, signs included
     size_t tables_size() const { return tables_size_; }
+    // Whether so many have no symbol that a block of halves may be shorter.
+    bool many_escapes() const { return escaped_ * kFewEscapes > codes_.count; }
 
     // The block, or null where it is not smaller than `raw` bytes.
     uint8_t *write(size_t raw, uint8_t *to) const {
@@ -166,6 +169,24 @@ class TablesForm {
         magnitudes.end();
         return signs.end();
     }
+};
+
+// Magnitudes and signs of levels.
+struct LevelPlanes {
+    uint8_t bytes[kCodedBlock];
+    uint16_t words[kCodedBlock];
+    uint8_t signs[kMostPlane] = {};
+
+    LevelPlanes(const int32_t *levels, size_t count, int halvings = 0) {
+        for (size_t i = 0; i < count; ++i) {
+            const int32_t level = levels[i] >> halvings;
+            const auto magnitude = static_cast<uint32_t>(std::abs(level));
+            words[i] = static_cast<uint16_t>(magnitude);
+            bytes[i] = static_cast<uint8_t>(std::min(magnitude, kEscape));
+            signs[i / 8] = static_cast<uint8_t>(signs[i / 8] | (level < 0) << (i % 8));
+        }
+    }
+    CodesIn codes(size_t count) const { return {count, bytes, words, signs}; }
 };
 
 } // namespace

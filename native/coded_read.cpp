@@ -340,6 +340,15 @@ fewbits_status read_block(const CodedShape &shape, ConstBytes data, const CodesO
     return status;
 }
 
+// A block of halves, behind its kind.
+fewbits_status read_halves(const CodedShape &shape, ConstBytes data, const CodesOut &codes) {
+    if (!data.empty() && data[0] > kConstant && (data[0] < kRans || data[0] >= kHalves)) {
+        return FEWBITS_CODED_KIND;
+    }
+    const auto status = read_plain_levels(shape, data, codes);
+    return status != FEWBITS_OK ? status : double_levels(shape, codes.count, *codes.path);
+}
+
 } // namespace
 
 fewbits_status CodedReader::open() {
@@ -364,6 +373,9 @@ fewbits_status CodedReader::read(const CodesOut &codes) {
     at_ += kLengthSize + length;
     if (codes.path == nullptr) {
         return read_block(shape_, block, codes);
+    }
+    if (!block.empty() && block[0] == kHalves) {
+        return read_halves(shape_, block.subspan(1), codes);
     }
     const bool tables = block.size() > 1 && block[0] == kRans && (block[1] & kPhased) != 0;
     return tables ? read_path(shape_, block, codes) : read_plain_levels(shape_, block, codes);

@@ -75,5 +75,23 @@ bool any_escaped(ConstBytes found) {
     return status != FEWBITS_OK || data.empty() ? status : FEWBITS_CODED_LONG;
 }
 
+// Halves of levels become levels, each with the parity of its path.
+[[gnu::noinline]] fewbits_status double_levels(const CodedShape &shape, size_t count,
+                                               const Path &path) {
+    const TrellisCode code(path.states);
+    const size_t lane_mask = (size_t{1} << path_lanes_log2(count)) - 1;
+    int at[1 << kMostPathLanes] = {};
+    int32_t largest = 0;
+    for (size_t i = 0; i < count; ++i) {
+        int &state = at[i & lane_mask];
+        const int32_t half = path.levels[i];
+        const int32_t level = 2 * half + (state & 1);
+        path.levels[i] = level;
+        largest = std::max(largest, std::abs(level));
+        state = code.next(state, half & 1);
+    }
+    return largest < static_cast<int32_t>(shape.bound) ? FEWBITS_OK : FEWBITS_BAD_CODE;
+}
+
 } // namespace
 } // namespace fewbits

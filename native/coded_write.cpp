@@ -301,27 +301,26 @@ uint8_t *write_block(const CodedShape &shape, const CodesIn &codes, uint8_t *to)
                : write_codes(shape, codes, each, base, mask, nullptr, to);
 }
 
-// Magnitudes and signs of levels.
-struct LevelPlanes {
-    uint8_t bytes[kCodedBlock];
-    uint16_t words[kCodedBlock];
-    uint8_t signs[kMostPlane] = {};
-
-    LevelPlanes(const int32_t *levels, size_t count) {
-        for (size_t i = 0; i < count; ++i) {
-            const auto magnitude = static_cast<uint32_t>(std::abs(levels[i]));
-            words[i] = static_cast<uint16_t>(magnitude);
-            bytes[i] = static_cast<uint8_t>(std::min(magnitude, kEscape));
-            signs[i / 8] = static_cast<uint8_t>(signs[i / 8] | (levels[i] < 0) << (i % 8));
-        }
+// Halves of levels, or null where these are not smaller than so many bytes.
+[[gnu::noinline]] uint8_t *write_halves(const CodedShape &shape, const CodesIn &levels,
+                                        size_t others, uint8_t *to) {
+    const LevelPlanes planes(levels.path->levels, levels.count, 1);
+    uint8_t block[1 + 2 * kCodedBlock + kMostPlane];
+    const auto size =
+        static_cast<size_t>(write_block(shape, planes.codes(levels.count), block) - block);
+    if (1 + size >= others) {
+        return nullptr;
     }
-};
+    to[0] = kHalves;
+    std::memcpy(to + 1, block, size);
+    return to + 1 + size;
+}
 
 // Levels, unless tables are sure to be the best for them.
 [[gnu::noinline]] uint8_t *write_other_levels(const CodedShape &shape, const CodesIn &levels,
                                               bool raw, uint8_t *to) {
     const LevelPlanes planes(levels.path->levels, levels.count);
-    CodesIn codes = {levels.count, planes.bytes, planes.words, planes.signs};
+    CodesIn codes = planes.codes(levels.count);
     if (!raw) {
         codes.path = levels.path;
         return write_block(shape, codes, to);
@@ -336,9 +335,15 @@ uint8_t *write_levels(const CodedShape &shape, const CodesIn &levels, uint8_t *t
     const bool tables = levels.count >= kSureTables && !stats.equal() &&
                         stats.zeros * kManyZeros <= levels.count * (kManyZeros - 1);
     if (tables) {
-        const size_t signs = packed_size(levels.count - stats.zeros, 1);
+        const size_t raw = 1 + packed_size(levels.count, shape.width()) +
+                           packed_size(levels.count - stats.zeros, 1);
         const TablesForm form(shape, levels);
-        uint8_t *const end = form.write(1 + packed_size(levels.count, shape.width()) + signs, to);
+        uint8_t *end = form.write(raw, to);
+        if (form.many_escapes()) {
+            const size_t others = end != nullptr ? static_cast<size_t>(end - to) : raw;
+            uint8_t *const halves = write_halves(shape, levels, others, to);
+            end = halves != nullptr ? halves : end;
+        }
         if (end != nullptr) {
             return end;
         }

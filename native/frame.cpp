@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint8_t kMagic[4] = {'f', 'e', 'w', 'b'};
 constexpr uint8_t kVersion = 1;
-constexpr uint8_t kNewestVersion = 3;
+constexpr uint8_t kNewestVersion = 4;
 constexpr uint8_t kWidthMask = 0x03;
 constexpr uint8_t kNonfinite = 0x04;
 constexpr size_t kFixed = 10;

@@ -347,6 +347,8 @@ REVISED = (
                 ("scale=least-squares,bits=1.5", "float32", 5000, "words 137"),
                 ("rounding=subtractive,states=16,bits=1", "bfloat16", 3000, "words 138"),
                 ("nu=0.0001,scale=least-squares", "float64", 1500, "words 139"),  # one table
+                ("nu=0.002,scale=least-squares,states=4", "float32", 4100, "sparse 140"),  # halves
+                ("nu=0.001,states=16", "float64", 4100, "sparse 141"),
             )
         )
     ),
@@ -476,6 +478,14 @@ def _sparse_phases(block: bytes, version: int = 3) -> bytes:
     lengths = 4, len(section), 16
     header = Header(BY_NAME["float32"], (64,), (stage,), lengths, version=version)
     return sealed(header.encode() + np.float32(1).tobytes() + section + bytes(range(16)))
+
+
+def _trellis(block: bytes, version: int = 4) -> bytes:
+    """A frame of 300 levels on paths below 64, one block of them."""
+    section = len(block).to_bytes(3, "little") + block
+    lengths = 4, len(section)
+    header = Header(BY_NAME["float32"], (300,), (StageRecord(14),), lengths, version=version)
+    return sealed(header.encode() + np.float32(1).tobytes() + section)
 
 
 def _coded(block: bytes, format: str = "float32", count: int = 4, version: int = 1) -> bytes:
@@ -852,8 +862,8 @@ def bad() -> dict[str, Bad]:
     tables = {
         "version-4": Bad(
             _identity(_fixed(4, 4)),
-            version,
-            "wire version 4, this fewbits reads 1 to 3: upgrade fewbits",
+            decode,
+            "wire version 4 where 1 suffices: not the canonical header",
         ),
         "coded-tables": Bad(
             _sparse_phases(b"\x08\x40\x03" + bytes(40)), decode, reasons[_native.CODED_TABLE]
@@ -864,8 +874,44 @@ def bad() -> dict[str, Bad]:
             reasons[_native.CODED_KIND],
         ),
     }
+    halves = {
+        "version-5": Bad(
+            _identity(_fixed(4, 5)),
+            version,
+            "wire version 5, this fewbits reads 1 to 4: upgrade fewbits",
+        ),
+        "coded-halves": Bad(
+            _sparse_phases(b"\x0b\x01\x01\0" + bytes(8), version=4),  # its codes have no paths
+            decode,
+            reasons[_native.CODED_KIND],
+        ),
+        "coded-halves-of-halves": Bad(
+            _trellis(b"\x0b\x0b\x01\x01\0" + bytes(38)), decode, reasons[_native.CODED_KIND]
+        ),
+        "coded-halves-of-paths": Bad(
+            _trellis(b"\x0b\x08\x40\x01" + bytes(40)), decode, reasons[_native.CODED_KIND]
+        ),
+        "coded-halves-of-first-kind": Bad(
+            _trellis(b"\x0b\x02" + bytes(40)), decode, reasons[_native.CODED_KIND]
+        ),
+        "coded-halves-large": Bad(  # halves of 80
+            _trellis(b"\x0b\x01\x28\0" + bytes(38)), decode, reasons[_native.BAD_CODE]
+        ),
+        "coded-halves-version": Bad(
+            _trellis(b"\x0b\x01\x01\0" + bytes(38), version=3), decode, reasons[_native.CODED_KIND]
+        ),
+    }
     earlier = {**structure, **stages, **sections, **coded}
-    return {**earlier, **composed, **dithered, **sparse, **directions, **revised, **tables}
+    return {
+        **earlier,
+        **composed,
+        **dithered,
+        **sparse,
+        **directions,
+        **revised,
+        **tables,
+        **halves,
+    }
 
 
 def entry(name: str, case: Bad) -> str:

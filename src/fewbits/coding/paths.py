@@ -8,7 +8,8 @@ sign of $\varphi$ turns $j$, $|\varphi|$ chooses the table, and symbols are $j$ 
 levels are large, tables would hardly differ, and one is cheaper.
 
 The lanes of the coder are the paths. The last two symbols are escapes: they say bit 1 of the level,
-so that the path goes on, and the level is written behind.
+so that the path goes on, and the level is written behind. A block with more than a few of them has
+halves instead, rounded down, in a block without paths: a level's parity is known from its path.
 """
 
 from typing import NamedTuple
@@ -47,6 +48,25 @@ def next_state(states: int, state: int, free: int) -> int:
     return (state >> 1) ^ (first >> 1 if state & 1 else 0) ^ (second >> 1 if free else 0)
 
 
+def halves(codes: _Codes, signs: _Marks) -> tuple[_Codes, _Marks]:
+    """Halves of levels, rounded down: their magnitudes and signs."""
+    return _planes(_levels(codes, signs) >> 1)
+
+
+def _planes(levels: _Whole) -> tuple[_Codes, _Marks]:
+    return np.abs(levels).astype(np.uint16), (levels < 0).astype(np.uint8)
+
+
+def _below(levels: _Whole, bound: int) -> tuple[_Codes, _Marks]:
+    if (np.abs(levels) >= bound).any():
+        raise DecodeError(TOO_LARGE)
+    return _planes(levels)
+
+
+def _levels(codes: _Codes, signs: _Marks) -> _Whole:
+    return np.where(signs != 0, -codes.astype(np.int64), codes)
+
+
 class Paths(NamedTuple):
     """What a reader knows of a block: its trellis, and the words of its dither."""
 
@@ -70,7 +90,7 @@ class Paths(NamedTuple):
             tables = 1
         elif self.words is not None and large * _FEW <= codes.size:
             tables = 4
-        levels = np.where(signs != 0, -codes.astype(np.int64), codes)
+        levels = _levels(codes, signs)
         which, symbols = self._symbols(levels)
         escape = 256 // tables - 2
         outside = symbols >= escape
@@ -135,12 +155,19 @@ class Paths(NamedTuple):
         """Escaped levels have the labels that the path has seen, and no symbol of their own."""
         codes, signs = read_escapes(source, int(outside.sum()), bound)
         labels = levels & 3
-        levels[outside] = np.where(signs != 0, -codes.astype(np.int64), codes)
+        levels[outside] = _levels(codes, signs)
         symbols = self._symbols(levels)[1]
-        if (levels & 3 != labels).any() or (symbols[outside] < 256 // tables - 2).any():
+        known = (symbols[outside] < 256 // tables - 2).any()
+        if known or (levels & 3 != labels).any() or (signs[codes == 0] != 0).any():
             raise DecodeError(NEEDLESS)
-        if (np.abs(levels) >= bound).any():
-            raise DecodeError(TOO_LARGE)
-        if (signs[codes == 0] != 0).any():
-            raise DecodeError(NEEDLESS)
-        return np.abs(levels).astype(np.uint16), (levels < 0).astype(np.uint8)
+        return _below(levels, bound)
+
+    def doubled(self, codes: _Codes, signs: _Marks, bound: int) -> tuple[_Codes, _Marks]:
+        """Levels of halves, each with the parity of its path."""
+        paths = 1 << lanes_log2(codes.size)
+        at, levels = [0] * paths, []
+        for i, half in enumerate(_levels(codes, signs).tolist()):
+            lane = i % paths
+            levels.append(2 * half + (at[lane] & 1))
+            at[lane] = next_state(self.states, at[lane], half & 1)
+        return _below(np.array(levels, np.int64), bound)

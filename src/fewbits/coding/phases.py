@@ -38,6 +38,7 @@ PHASE_SYMBOLS = 256 // PHASE_TABLES
 PHASE_ESCAPE = PHASE_SYMBOLS - 1  # the symbol of codes that have none
 PHASE_LARGEST = PHASE_ESCAPE // 2  # the last magnitude with symbols
 _LARGE, _LARGE_SHARE = 4, 16  # where more than a 16th of the codes are 4 or more, phases say little
+_FEW_ESCAPES = 256
 NEEDLESS = "an escaped code has a symbol of its own"
 
 
@@ -60,6 +61,11 @@ class TablePlan(NamedTuple):
     escaped: _Codes
     escaped_signs: _Marks
     cost: int  # in 256ths of a bit
+
+    @property
+    def many_escapes(self) -> bool:
+        """Whether so many have no symbol that a block of halves may be shorter."""
+        return self.escaped.size * _FEW_ESCAPES > self.symbols.size
 
     def write(self, kind: int, bound: int) -> bytes:
         """The block, without a plane of signs."""

@@ -33,7 +33,7 @@ from fewbits.coding.frequencies import (
     write_table,
 )
 from fewbits.coding.lanes import encode_symbols, read_symbols
-from fewbits.coding.paths import Paths
+from fewbits.coding.paths import Paths, halves
 from fewbits.coding.phases import PHASED, Phases
 from fewbits.coding.symbols import ESCAPE, WINDOW, symbols_of
 from fewbits.errors import DecodeError
@@ -49,6 +49,7 @@ LANE_KINDS = 5
 FIRST_MASKED = FIRST_RANS + LANE_KINDS
 REVISED = FIRST_MASKED + 1  # this kind and later ones are of wire version 2; only these are written
 RANS, GAPS, MASKED = REVISED, REVISED + 1, REVISED + 2
+HALVES = MASKED + 1  # of wire version 4, before the kind of what it has halves of
 MOST_LANES = 6  # log2; bits 0 to 2 of the byte after the kind
 RESERVED = 0x80  # the bit of that byte above PHASED; bits 3 to 5 are the tables' coarseness
 ZEROS_SHARE = 32  # blocks of which at least this part is zeros may be written without them
@@ -97,7 +98,8 @@ def needed_version(data: npt.NDArray[np.uint8]) -> int:
     while at + LENGTH_SIZE < data.size:
         *length, kind = data[at : at + LENGTH_SIZE + 1].tolist()
         head = int(data[at + LENGTH_SIZE + 1]) if at + LENGTH_SIZE + 1 < data.size else 0
-        needed = max(needed, 3 if kind == RANS and head & PHASED else 2 if kind >= REVISED else 1)
+        phased = kind == RANS and head & PHASED
+        needed = max(needed, 4 if kind >= HALVES else 3 if phased else 2 if kind >= REVISED else 1)
         at += LENGTH_SIZE + int.from_bytes(length, "little")
     return needed
 
@@ -128,6 +130,10 @@ def _block(codes: _Codes, bound: int, signs: Signs | None, known: KnownTables | 
         plan = known.plan(codes, signs, bound)
         if plan is not None and (known.sure(codes) or plan.cost < cost):
             block = plan.write(RANS, bound)
+            if isinstance(known, Paths) and known.sure(codes) and plan.many_escapes:
+                own, half_signs = halves(codes, signs)
+                other = bytes([HALVES]) + _block(own, bound, half_signs, None)
+                block = min(block, other, key=len)
             return block if len(block) < len(raw + marks) else raw + marks
     block = form(codes, bound)
     return (block if len(block) < len(raw) + (block[0] == CONSTANT) else raw) + marks
@@ -318,6 +324,10 @@ def _read_block(
     kind = data[0] if data else None
     if kind == RANS and known is not None and len(data) > 1 and data[1] & PHASED:
         return _read_tables(source, bound, count, known)
+    if kind == HALVES and isinstance(known, Paths):
+        if data[1:2] and not (data[1] < FIRST_RANS or REVISED <= data[1] < HALVES):
+            raise DecodeError(UNKNOWN_KIND)
+        return known.doubled(*_read_block(data[1:], bound, count, signed, None), bound)
     source.at = kind in (FIRST_MASKED, MASKED, GAPS)
     if kind == GAPS:
         codes = _read_gaps(source, bound, count)

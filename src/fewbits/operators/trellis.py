@@ -39,8 +39,8 @@ bits. So $\omega \le 2 / (4^b - 1)$, twice the limit of all unbiased operators, 
 need more than 16 bits, and both may be larger.
 
 **When to use it.** If workers' results are averaged: it has less error than `sparse-dithering` at
-equal bits, up to about five bits a value. Nearest gains above two. Below that, and on vectors with
-many zeros, `sparse-dithering` is as good. Zeros do not stay zeros with `subtractive`.
+equal bits. Nearest gains above two. Below that, and on vectors with many zeros, `sparse-dithering`
+is as good. Zeros do not stay zeros with `subtractive`.
 
 **Ends of the range.** As in `sparse-dithering`. A vector that holds a NaN or an infinity decodes to
 NaN everywhere, with `nonfinite="carry"`.

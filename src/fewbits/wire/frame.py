@@ -24,7 +24,7 @@ _Bytes = npt.NDArray[np.uint8]
 MAGIC = b"fewb"
 VERSION = 1  # of frames whose sections need no later one
 REVISED_VERSION = 2  # other blocks of codes, and places
-NEWEST_VERSION = 3  # blocks of codes with several tables
+NEWEST_VERSION = 4  # blocks of halves; version 3 has blocks of codes with several tables
 CHECKSUM_SIZE = 4
 _NONFINITE = 0x04
 

@@ -7,7 +7,7 @@ using namespace fuzz;
 namespace {
 
 constexpr uint32_t kBound = 300; // enough for 5,200 values and the steps of unit()
-constexpr uint32_t kRatedBound = 65536;
+constexpr uint32_t kLargestBound = 65536;
 
 struct Sections {
     std::vector<uint8_t> scales, codes, key;
@@ -20,8 +20,9 @@ struct Case {
     size_t count;
     unsigned offset;
     bool rated, coarse; // a rate is given, or a step that may have to be found again
+    bool fine;          // levels are so large that halves may be written
 
-    uint32_t bound() const { return rated ? kRatedBound : kBound; }
+    uint32_t bound() const { return rated || fine ? kLargestBound : kBound; }
 
     Format format() const { return format_of(dtype); }
     size_t total() const { return dtype == FEWBITS_FLOAT64 ? 8 : 4; }
@@ -34,7 +35,7 @@ struct Case {
         unit.dtype = static_cast<uint8_t>(dtype);
         unit.option = static_cast<uint8_t>(dithered + 2 * fitted + 4 * states);
         unit.levels = static_cast<uint16_t>(bound() - 1);
-        unit.factors[0] = coarse ? 3 : 0.1;
+        unit.factors[0] = coarse ? 3 : fine ? 1e-5 : 0.1;
         if (rated) { // from 2^-20 to 2^1
             unit.factors[0] = 1.5;
             unit.block = (32768 - 64 * 20) | uint64_t{32768 + 64} << 16;
@@ -115,8 +116,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
               input.number(2) % 1200u, // up to eight lanes
               static_cast<unsigned>(control >> 4 & 7),
               (shape & 128) != 0,
+              false,
               false};
     c.coarse = c.fitted && (shape & 64) != 0;
+    c.fine = !c.fitted && !c.rated && (shape & 64) != 0;
     if ((shape & 0x30) == 0x30) { // all lanes, and tables that are not weighed against other forms
         c.count += 4000;
     }

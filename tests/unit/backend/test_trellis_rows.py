@@ -7,7 +7,7 @@ from fewbits.backend import cpu
 from fewbits.backend.buffers import Buffer
 from fewbits.backend.kernel import Row, RowDirection
 from fewbits.coding import rans
-from fewbits.coding.paths import Paths
+from fewbits.coding.paths import Paths, halves
 from fewbits.errors import DecodeError
 from fewbits.operators.trellis import TrellisPaths
 from fewbits.reference import casts, grid_scales, trellis
@@ -95,6 +95,16 @@ def test_rows_of_all_lanes(operator: TrellisPaths, count: int) -> None:
     check(operator, FLOAT32, numbers(FLOAT32, x))
 
 
+@pytest.mark.parametrize("nu", [1e-4, 4e-6])
+@pytest.mark.parametrize("format", [FLOAT32, FLOAT64], ids=lambda format: format.name)
+def test_rows_of_halves(format: Format, nu: float) -> None:
+    """So many levels are large that tables would have an escape for more than one in 256."""
+    for operator in (TrellisPaths(nu, "subtractive"), TrellisPaths(nu, states=16)):
+        x = numbers(format, np.random.default_rng(3).standard_normal(4200))
+        assert rans.needed_version(sections(operator, format, x)[0][1]) == 4
+        check(operator, format, x)
+
+
 @pytest.mark.parametrize("share", [0.8, 0.9, 0.999])
 def test_rows_with_many_zeros(share: float) -> None:
     """From 7/8 of them on other forms than tables are looked at."""
@@ -136,6 +146,28 @@ def test_every_flipped_bit_and_every_length(operator: TrellisPaths) -> None:
     x[[20, 190]] = 9, -7
     parts, values = sections(operator, FLOAT32, numbers(FLOAT32, x))
     assert rans.needed_version(parts[1]) == 3
+    check_damaged(operator, parts, values, count)
+
+
+@pytest.mark.parametrize("states", [4, 16])
+def test_every_flipped_bit_and_every_length_of_halves(states: int) -> None:
+    """Of levels that no writer takes for so few values; kinds of wire version 1 are among them."""
+    operator, count = TrellisPaths(0.02, states=states), 130
+    x = numbers(FLOAT32, np.random.default_rng(9).standard_normal(count))
+    scales, levels, _ = trellis.quantised(x, FLOAT32, operator.paths(count, FLOAT32), DITHER)
+    magnitudes, signs = np.abs(levels).astype(np.uint16), (levels < 0).astype(np.uint8)
+    own, marks = halves(magnitudes, signs)
+    block = bytes([rans.HALVES]) + rans.encode(own, operator.paths(count, FLOAT32).bound, marks)[3:]
+    section = np.frombuffer(len(block).to_bytes(3, "little") + block, np.uint8)
+    values = trellis.values(levels, float(scales.view(np.float32)[0]), FLOAT32, None)
+    assert rans.needed_version(section) == 4
+    parts = [scales.view(np.uint8), section]
+    for _ in each_table():
+        assert verdict(operator, parts, count) == values.tobytes()
+    check_damaged(operator, parts, values, count)
+
+
+def check_damaged(operator: TrellisPaths, parts: list, values: np.ndarray, count: int) -> None:
     damaged = []
     for bit in range(24, 8 * parts[1].size):
         own = parts[1].copy()

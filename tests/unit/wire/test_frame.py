@@ -122,8 +122,8 @@ def test_any_bytes_parse_or_are_refused(data: bytes) -> None:
 REFUSED = {
     "the frame is cut: 14 bytes needed at least, 13 given": (DecodeError, b"fewb" + bytes(9)),
     "the first bytes are not 'fewb'": (DecodeError, sealed(b"fewc" + identity()[4:-4])),
-    "wire version 4, this fewbits reads 1 to 3": (VersionError, identity(version=4)),
-    "wire version 0, this fewbits reads 1 to 3": (VersionError, identity(version=0)),
+    "wire version 5, this fewbits reads 1 to 4": (VersionError, identity(version=5)),
+    "wire version 0, this fewbits reads 1 to 4": (VersionError, identity(version=0)),
     "reserved flags are set: 0x08": (DecodeError, identity(flags=8)),
     "reserved flags are set: 0x80": (DecodeError, identity(flags=128)),
     "unknown dtype 0": (DecodeError, identity(dtype=0)),
