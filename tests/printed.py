@@ -1,5 +1,6 @@
 """What examples and `fewbits train` print, however their ranks are started."""
 
+import re
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
@@ -44,6 +45,15 @@ def _local_sgd(outer: str) -> Check:
     return check
 
 
+def _streaming(printed: str) -> None:
+    _learned(printed)
+    assert "2 ranks, 81 exchanges" in printed
+    assert "4 fragments, 2 steps late" in printed
+    count, most, model = (float(own) for own in re.findall(r"[\d.]+", printed.splitlines()[-1]))
+    assert count == 80
+    assert 0 < most < 0.3 * model / 7  # of a model that is compressed 7 times
+
+
 def _monitoring(printed: str) -> None:
     """Every step is logged, by stand-ins for the tools that are not installed."""
     for tool in TOOLS:
@@ -65,6 +75,7 @@ PRINTED: dict[str, tuple[int, tuple[str, ...], Check]] = {
     "ddp_grad_scaler.py": (2, (), _grad_scaler),
     "local_sgd.py sgd": (2, ("sgd",), _local_sgd("sgd")),
     "local_sgd.py nesterov": (2, ("nesterov",), _local_sgd("nesterov")),
+    "streaming.py": (2, (), _streaming),
     "ddp_monitoring.py": (2, TOOLS, _monitoring),
 }
 

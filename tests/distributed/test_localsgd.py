@@ -83,6 +83,7 @@ KILLS: list[tuple[int, str, dict[str, Any]]] = [
     (4, "second hop", {}),
     (2, "encode", {"overlap": True}),
     (3, "commit", {"collective": "star"}),
+    (3, "second hop", {"fragments": H, "delay": 1}),
 ]
 STOPS = [(2, "local"), (3, "second hop")]
 WORLDS, PLACES = (2, 3, 4), ("local", "encode", "second hop", "commit")
@@ -99,6 +100,8 @@ def test_a_killed_rank_is_an_error_on_all_others(
     assert outcomes[1].status == -signal.SIGKILL
     # With overlap the end of the next round is the first time that anyone waits.
     rounds = ROUND + 1 if run.get("overlap") and place != "local" else ROUND
+    if "fragments" in run:  # a part of the model is sent in every step
+        rounds = H * (ROUND + 1)
     check_raised(others(outcomes), "PeerError", "rank 1:", 2.0, rounds)
     check_ended(others(outcomes))
 
@@ -156,6 +159,8 @@ SOME: list[dict[str, Any]] = [
     {"uplink": "natural", "outer": "nesterov", "feedback": "ef21", "normed": True},
     {"uplink": RANS, "outer": "nesterov", "overlap": True, "feedback": "ef14"},
     {"uplink": "top-k:fraction=0.1|natural", "feedback": "ef14", "collective": "star"},
+    {"uplink": RANS, "outer": "nesterov", "fragments": H, "delay": 1, "blend": 0.5}
+    | {"feedback": "ef14"},
     {
         "uplink": "natural",
         "overlap": True,

@@ -215,6 +215,7 @@ STATED = {  # what each of these needs, by its own words, beside fewbits[torch]
     "fsdp.py": "nothing else",
     "local_sgd.py": "nothing else",
     "local_sgd_lightning.py": "lightning",
+    "streaming.py": "nothing else",
     "ddp_accelerate.py": "accelerate",
     "ddp_monitoring.py": "nothing else",
     "ddp_nodes.py": "nothing else",

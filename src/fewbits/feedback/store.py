@@ -112,6 +112,7 @@ class Store:
     def __init__(self) -> None:
         self._pairs: dict[str, tuple[MemoryPair | StreamPair, Place]] = {}
         self._loaded: dict[str, Array] = {}
+        self._has_grown = False  # in this step
 
     def bind(
         self, side: str, places: Sequence[Place], rows: int, count: int, dtype: "np.dtype[Any]"
@@ -136,6 +137,7 @@ class Store:
         return pair
 
     def _bind(self, pair: MemoryPair | StreamPair, side: str, places: Sequence[Place]) -> None:
+        self._has_grown = True
         for place in places:
             known = self._find(key := f"{side}/{place.name}")
             if known is not None:
@@ -149,8 +151,7 @@ class Store:
         for pair in {id(pair): pair for pair, _ in self._pairs.values()}.values():
             assert isinstance(pair, StreamPair)
             pair.commit(verdict, met)
-        if self._pairs:
-            self._loaded.clear()
+        self._forget()
 
     def end_step(self, *, well: bool) -> None:
         """Make what the step wrote current if it ended well on all ranks, else forget it."""
@@ -158,10 +159,17 @@ class Store:
             if well:
                 pair.swap()
             pair.written = False
-        # Every batch of the model has been bound by now, so nobody needs the rest. A single rank
-        # reduces no batch: it keeps what it loaded until there are others.
-        if self._pairs:
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget what was loaded and nobody needs, once a step has bound no batch anew.
+
+        A step may reduce a part of the model only. A single rank reduces no batch: it keeps what it
+        loaded until there are others.
+        """
+        if self._pairs and not self._has_grown:
             self._loaded.clear()
+        self._has_grown = False
 
     def arrays(self) -> dict[str, Array]:
         """Every memory by `side/parameter/unit`, as copies."""

@@ -14,12 +14,12 @@ from fewbits.backend.buffers import Buffer
 from fewbits.collectives.comm import exchange
 from fewbits.core.operator import Operator
 from fewbits.errors import SpecError
-from fewbits.localsgd import vectors
+from fewbits.localsgd import fragments, vectors
 from fewbits.localsgd.options import LocalOptions, RoundOptions
 from fewbits.localsgd.outer import outer as named_outer
 from fewbits.localsgd.report import LocalReport
 from fewbits.localsgd.rounds import Rounds
-from fewbits.localsgd.standing import Standing
+from fewbits.localsgd.standing import Schedule, Standing
 from fewbits.policy import Exact, Policy, refuse_unmatched
 from fewbits.presets import AUTO
 from fewbits.session import (
@@ -68,21 +68,20 @@ class LocalSGD(Attached):
         buffers = vectors.averaged_buffers(model, chosen.average_buffers)
         lies, _ = placed(own for _, own in named)
         self._device = "cpu" if lies is None or chosen.staged else lies
-        self._standing = Standing(
-            [
-                Rounds(each, momentum=self.outer.has_momentum, overlap=self.overlap)
-                for each in vectors.of(model, named, buffers, self._device)
-            ]
-        )
         self._under_way: list[Job] = []
         given = [described(name, own) for name, own in (*named, *buffers)]
         wanted, held = resolved_policy(chosen.policy), {name for name, _ in buffers}
         refuse_unmatched(wanted, [*dict(model.named_parameters()), *held])
-        rules = _exact_buffers(wanted, held)
-        chosen = replace(chosen, policy=rules)
+        chosen = replace(chosen, policy=_exact_buffers(wanted, held))
+        flat = vectors.of(model, named, buffers, self._device)
+        routing, shares = fragments.routed(
+            flat, route(uplink, downlink, chosen, ModelParameters(given)), chosen.fragments
+        )
+        rounds = [Rounds(v, momentum=self.outer.has_momentum, overlap=self.overlap) for v in flat]
+        self._standing = Standing(rounds, _schedule(chosen), shares)
         self.session = Session(
             comm or TorchComm(chosen.process_group, chosen.timeout),
-            route(uplink, downlink, chosen, ModelParameters(given)),
+            routing,
             chosen,
             self._parts(given, [(each.name, each.shape) for each in given[len(named) :]]),
         )
@@ -129,12 +128,19 @@ class LocalSGD(Attached):
         standing = self._standing
         standing.taken += 1
         standing.in_round += 1
-        if standing.in_round < self.local_steps:
+        if standing.is_due:
+            self._mix()
+        fragment = standing.schedule.sent(standing.in_round)
+        if fragment is None:
             return False
         if self.overlap:
             self._end_round_later()
-        else:
+        elif standing.schedule.is_plain:
             self.sync()
+        else:
+            self._send(fragment)
+            if standing.is_due:
+                self._mix()
         return True
 
     def sync(self) -> None:
@@ -144,11 +150,12 @@ class LocalSGD(Attached):
         exchange it does nothing.
         """
         standing = self._standing
-        if not standing.in_round and not standing.pending:
+        if standing.is_even:
             return
         if self._receive() == "thrown away":
             standing.in_round = 0  # what came after a round that is thrown away goes with it
-        if standing.in_round:
+            standing.restart()
+        if standing.in_round or not (self.overlap or standing.is_even):
             self._send()
             self._receive()
         standing.restart()
@@ -162,7 +169,7 @@ class LocalSGD(Attached):
             # The round was not exchanged: the next `sync()` must not take ranks for equal.
             standing = self._standing
             standing.in_round = max(standing.in_round, int(standing.pending))
-            standing.pending = False
+            standing.pending, standing.even = False, 0
         self.session.close()
         self._under_way = []
         _IN_ROUNDS.discard(self._model)
@@ -175,7 +182,20 @@ class LocalSGD(Attached):
             taken=self._standing.taken,
             outer=self.outer.spec,
             overlap=self.overlap,
+            fragments=self._standing.schedule.fragments,
+            delay=self._standing.schedule.delay,
+            model_bytes=sum(own.changed.nbytes for own in self._standing.rounds),
         )
+
+    def _mix(self) -> None:
+        """Take the outer step of the fragment under way, and mix it into this rank's own values."""
+        standing = self._standing
+        fragment = standing.fragment
+        if self._receive() == "thrown away":
+            standing.restart()
+            return
+        for _, own, place in standing.parts(fragment):
+            own.mix(place, standing.schedule.blend)
 
     def _end_round_later(self) -> None:
         """Apply the last round's mean, send this round's change and continue with local steps."""
@@ -186,26 +206,30 @@ class LocalSGD(Attached):
             return
         self._send(go_on=True, buffers=arrived == "taken")
 
-    def _send(self, *, go_on: bool = False, buffers: bool = False) -> None:
-        """Begin to exchange this round's changes, and call `go_on` meanwhile."""
+    def _send(self, fragment: int = -1, *, go_on: bool = False, buffers: bool = False) -> None:
+        """Begin to exchange the changes of a fragment, or of all, and call `go_on` meanwhile."""
         self.session.start()
-        standing, rounds = self._standing, self._standing.rounds
-        for own in rounds:
-            own.change()
+        standing = self._standing
+        parts = standing.parts(fragment)
+        for _, own, place in parts:
+            own.change(place)
             if go_on:
                 own.go_on(buffers=buffers)
-        standing.in_round = 0
+        if fragment in (-1, standing.schedule.fragments - 1):
+            standing.in_round = 0
+        standing.fragment, standing.sent = fragment, standing.taken
         # In headers and random streams: ranks that have taken another number of steps disagree.
         self.session.progress.step = standing.taken
         standing.pending = True
-        for index, own in enumerate(rounds):
+        for index, own, place in parts:
+            changed, common = own.changed[place], [own.start[place]]
             job = Job(
                 index,
-                TensorValues(own.changed, None if self._device == "cpu" else event()),
-                own.vector.parameters,
-                is_last=index == len(rounds) - 1,
-                digest=partial(parameter_digest, own.changed, [own.start]),
-                witness=partial(add_witness, own.changed, [own.start]),
+                TensorValues(changed, None if self._device == "cpu" else event()),
+                own.vector.parameters(place),
+                is_last=index == parts[-1][0],
+                digest=partial(parameter_digest, changed, common),
+                witness=partial(add_witness, changed, common),
             )
             self._under_way.append(job)
             self.session.submit(job)
@@ -231,8 +255,8 @@ class LocalSGD(Attached):
         standing.pending = False
         if self.skipped:
             return "thrown away"
-        for own in standing.rounds:
-            own.apply(self.outer)
+        for _, own, place in standing.parts(standing.fragment):
+            own.apply(self.outer, place)
         return "taken"
 
 
@@ -248,6 +272,10 @@ def _check(model: nn.Module, uplink: str | Operator) -> None:
         raise SpecError("the model has rounds already: close() them first")
     if uplink == AUTO:
         raise SpecError("'auto' times every step and is for fewbits.ddp: name an operator")
+
+
+def _schedule(options: LocalOptions) -> Schedule:
+    return Schedule(options.local_steps, options.fragments, options.delay, float(options.blend))
 
 
 def _exact_buffers(policy: Policy, buffers: Container[str]) -> Policy:

@@ -23,6 +23,9 @@ class RoundOptions(MeanOptions, total=False):
     local_steps: Required[int]
     outer: str | Outer
     overlap: bool
+    fragments: int
+    delay: int
+    blend: float
     average_buffers: Sequence[str]
     process_group: Any
 
@@ -45,6 +48,22 @@ class LocalOptions(Options):
         "exchange while the next round is computed; the outer step comes one round later.",
         agreed=lambda overlap: str(bool(overlap)),
     )
+    fragments: int = option(
+        1,
+        "the model is cut into so many parts, which are exchanged one after the other within a "
+        "round, so that each exchange is as many times smaller.",
+        agreed=str,
+    )
+    delay: int = option(
+        0,
+        "a fragment's exchange travels during so many steps, then its outer step is taken.",
+        agreed=str,
+    )
+    blend: float = option(
+        0.0,
+        "the share of its own values that a rank keeps when it takes over common ones.",
+        agreed=lambda blend: repr(float(blend)),
+    )
     average_buffers: Sequence[str] = option(
         STATISTICS,
         "buffers whose names match a pattern are averaged exactly.",
@@ -63,6 +82,7 @@ class LocalOptions(Options):
                 f"local_steps must be a positive whole number, got {self.local_steps!r}"
             )
         named_outer(self.outer)
+        self._check_fragments()
         if self.collective == SWITCH:
             raise SpecError(
                 "collective 'switch' sums gradients of every step: it is for fewbits.ddp"
@@ -72,3 +92,21 @@ class LocalOptions(Options):
                 f"feedback {self.feedback} has momentum, which is the outer step's: "
                 "outer='nesterov'"
             )
+
+    def _check_fragments(self) -> None:
+        steps, count, delay, blend = self.local_steps, self.fragments, self.delay, self.blend
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= steps:
+            raise SpecError(f"fragments must be from 1 to local_steps, {steps}, got {count!r}")
+        if (
+            isinstance(delay, bool)
+            or not isinstance(delay, int)
+            or not 0 <= delay <= steps // count
+        ):
+            raise SpecError(
+                f"delay must be from 0 to the {steps // count} steps between two fragments, got "
+                f"{delay!r}"
+            )
+        if not isinstance(blend, int | float) or not 0 <= blend < 1:
+            raise SpecError(f"blend must be in [0, 1), got {blend!r}")
+        if self.overlap and (count, delay, blend) != (1, 0, 0):
+            raise SpecError("overlap=True is another way to overlap: pass delay= instead of it")

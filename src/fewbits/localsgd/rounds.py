@@ -32,11 +32,12 @@ class Rounds:
         if self._overlap:
             self.origin.copy_(self.start[: self.vector.trained])
 
-    def change(self) -> None:
-        """Compute the round's change of the parameters; buffers are sent themselves."""
-        self.vector.read(self.changed)
-        own = self.changed[: self.vector.trained]
-        torch.sub(self.origin, own, out=own)
+    def change(self, place: slice) -> None:
+        """Compute the change of parameters in a round; buffers are sent themselves."""
+        self.vector.read(self.changed, place)
+        trained = self._trained(place)
+        own = self.changed[trained]
+        torch.sub(self.origin[trained], own, out=own)
 
     def go_on(self, *, buffers: bool) -> None:
         """Begin the next round with the common parameters and this rank's own last change.
@@ -49,20 +50,32 @@ class Rounds:
         if buffers:
             self.vector.write(self.start, only_buffers=True)
 
-    def apply(self, outer: Outer) -> None:
-        """Take the outer step: `changed` holds the mean, and is used up."""
-        count = self.vector.trained
+    def apply(self, outer: Outer, place: slice) -> None:
+        """Take the outer step of a part: `changed` holds the mean there, and is used up."""
+        trained = self._trained(place)
+        buffers = slice(max(place.start, self.vector.trained), place.stop)
+        start, mean = self.start[trained], self.changed[trained]
+        momentum = None if self.momentum is None else self.momentum[trained]
         if self.start.device.type != "cpu":
-            outer.apply_there(self.start[:count], self.changed[:count], self.momentum)
+            outer.apply_there(start, mean, momentum)
         else:
-            momentum = None if self.momentum is None else self.momentum.numpy()
-            outer.apply(self.start[:count].numpy(), self.changed[:count].numpy(), momentum)
-        self.start[count:] = self.changed[count:]
+            outer.apply(start.numpy(), mean.numpy(), None if momentum is None else momentum.numpy())
+        if buffers.start < buffers.stop:
+            self.start[buffers] = self.changed[buffers]
 
-    def arrays(self, *, pending: bool) -> SavedState:
+    def mix(self, place: slice, own_share: float) -> None:
+        """Move this rank's own values to the common ones, by all but a share of the way."""
+        self.vector.mix(self.start, place, own_share)
+
+    def _trained(self, place: slice) -> slice:
+        """The part of it that parameters have."""
+        return slice(place.start, max(place.start, min(place.stop, self.vector.trained)))
+
+    def arrays(self, pending: slice) -> SavedState:
+        """Copies for a state; `pending` is the part of the mean that is not used yet."""
         return {key: tensor.cpu().numpy().copy() for key, tensor in self._saved(pending).items()}
 
-    def check(self, arrays: SavedState, *, pending: bool, sick: bool) -> set[str]:
+    def check(self, arrays: SavedState, pending: slice, *, sick: bool) -> set[str]:
         """Refuse arrays that do not fit or are not finite; returns the names of those needed.
 
         A round that will be dropped may hold values that are not.
@@ -85,16 +98,16 @@ class Rounds:
                 raise DisagreementError(f"the state's {key} is not finite: that run had diverged")
         return set(saved)
 
-    def load(self, arrays: SavedState, *, pending: bool) -> None:
+    def load(self, arrays: SavedState, pending: slice) -> None:
         for key, own in self._saved(pending).items():
             own.copy_(torch.from_numpy(arrays[key].copy()))
 
-    def _saved(self, pending: bool) -> dict[str, Tensor]:
+    def _saved(self, pending: slice) -> dict[str, Tensor]:
         found = {"start": self.start}
         if self.momentum is not None:
             found["momentum"] = self.momentum
         if self._overlap:
             found["origin"] = self.origin
-        if pending:
-            found["pending"] = self.changed
+        if pending.start < pending.stop:
+            found["pending"] = self.changed[pending]
         return {f"{name}/{self.vector.name}": tensor for name, tensor in found.items()}

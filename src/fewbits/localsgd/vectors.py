@@ -6,6 +6,7 @@ pairs of real numbers.
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 from fewbits.attached import described
 from fewbits.errors import SpecError
+from fewbits.session import ModelParameter
 from fewbits.transport import tensors
 
 _WIDE = {
@@ -21,12 +23,57 @@ _WIDE = {
 
 
 class PlacedTensor(NamedTuple):
-    """A tensor and its place; buffers are looked up by name, because modules may replace them."""
+    """A tensor, or some of its rows, and its place in a vector.
+
+    Buffers are looked up by name, because modules may replace them.
+    """
 
     name: str
     tensor: Tensor
     place: slice
     is_buffer: bool
+    part: slice | None = None  # of the first dimension; None for the whole tensor
+
+    @property
+    def size(self) -> int:
+        return int(self.place.stop - self.place.start)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape as real numbers."""
+        whole = tensors.real_shape(self.tensor)
+        return whole if self.part is None else (self.part.stop - self.part.start, *whole[1:])
+
+    @property
+    def rows(self) -> int:
+        return self.shape[0] if self.shape else 1
+
+    @property
+    def row(self) -> int:
+        """The values of a row."""
+        return self.size // max(self.rows, 1)
+
+    @property
+    def described(self) -> ModelParameter:
+        """The parameter that travels; a part has a name of its own."""
+        name = self.name
+        if self.part is not None:
+            name += f"[{self.part.start}:{self.part.stop}]"
+        return ModelParameter(name, self.shape)
+
+    def cut(self, places: Sequence[int]) -> list["PlacedTensor"]:
+        """The parts between places of the vector, in their order, which lie between rows."""
+        first, last = self.place.start, self.place.stop
+        inner = sorted({place for place in places if first < place < last})
+        if not inner:
+            return [self]
+        bounds = [first, *inner, last]
+        return [
+            self._replace(
+                place=slice(a, b), part=slice((a - first) // self.row, (b - first) // self.row)
+            )
+            for a, b in pairwise(bounds)
+        ]
 
 
 class FlatTensors:
@@ -52,9 +99,25 @@ class FlatTensors:
             if not is_buffer:
                 self.trained = end
         self.count = end
-        self.parameters = [
-            described(each.name, each.tensor)._replace(is_trained=True) for each in self.entries
-        ]
+
+    @property
+    def whole(self) -> slice:
+        return slice(0, self.count)
+
+    def parameters(self, place: slice) -> list[ModelParameter]:
+        """What travels of a part of the vector."""
+        return [each.described for each in self._within(place)]
+
+    def cut(self, places: Sequence[int]) -> dict[str, tuple[str, tuple[int, ...]]]:
+        """Cut entries at places between rows; the whole of each part by the part's name."""
+        wholes, cut = dict[str, tuple[str, tuple[int, ...]]](), list[PlacedTensor]()
+        for entry in self.entries:
+            parts = entry.cut(places)
+            if len(parts) > 1:
+                wholes |= {part.described.name: (entry.name, entry.shape) for part in parts}
+            cut += parts
+        self.entries = cut
+        return wholes
 
     @property
     def name(self) -> str:
@@ -65,9 +128,28 @@ class FlatTensors:
         return torch.zeros(size, dtype=self.dtype, device=self.device)
 
     @torch.no_grad()
-    def read(self, into: Tensor) -> None:
-        for entry in self.entries:
+    def read(self, into: Tensor, place: slice | None = None) -> None:
+        for entry in self._within(place or self.whole):
             into[entry.place].copy_(self._current(entry).reshape(-1))
+
+    @torch.no_grad()
+    def mix(self, values: Tensor, place: slice, own_share: float) -> None:
+        """Move the model's tensors towards values, in the vector's precision.
+
+        A share of 0 makes them the values themselves.
+        """
+        for entry in self._within(place):
+            own = self._current(entry)
+            given = values[entry.place].view(own.shape)
+            if own_share:
+                own.copy_(torch.lerp(given, own.to(given.dtype), own_share))
+            else:
+                own.copy_(given)
+
+    def _within(self, place: slice) -> list[PlacedTensor]:
+        if place == self.whole:
+            return self.entries
+        return [e for e in self.entries if place.start <= e.place.start < place.stop]
 
     @torch.no_grad()
     def write(self, values: Tensor, *, only_buffers: bool = False) -> None:
@@ -78,11 +160,12 @@ class FlatTensors:
                 own.copy_(values[entry.place].view(own.shape))
 
     def _current(self, entry: PlacedTensor) -> Tensor:
-        if not entry.is_buffer:
-            return tensors.as_real(entry.tensor.detach())
-        parent, _, last = entry.name.rpartition(".")
-        found: Tensor = getattr(self._model.get_submodule(parent), last)
-        return tensors.as_real(found.detach())
+        found: Tensor = entry.tensor
+        if entry.is_buffer:
+            parent, _, last = entry.name.rpartition(".")
+            found = getattr(self._model.get_submodule(parent), last)
+        real = tensors.as_real(found.detach())
+        return real if entry.part is None else real[entry.part]
 
 
 def averaged_buffers(model: nn.Module, patterns: Sequence[str]) -> list[tuple[str, Tensor]]:

@@ -116,10 +116,12 @@ def test_loading_replaces_everything() -> None:
     assert bound(store, Place("c/0", 2, 1)).now.tolist() == [[0, 0, 6]]
 
 
-def test_what_was_loaded_and_nobody_asked_for_is_dropped_with_the_step() -> None:
+def test_what_was_loaded_is_dropped_with_the_first_step_that_asks_for_nothing_more() -> None:
     store = Store()
     store.load({"worker/a/0": np.float32([[5, 5, 5]]), "mean/a/0": np.float32([[6, 6, 6]])})
     bound(store, A)
+    store.end_step(well=True)
+    assert contents(store) == {"worker/a/0": [[5, 5, 5]], "mean/a/0": [[6, 6, 6]]}
     store.end_step(well=True)
     assert contents(store) == {"worker/a/0": [[5, 5, 5]]}
 

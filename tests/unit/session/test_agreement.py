@@ -107,6 +107,9 @@ DIFFERENCES = {
     "local_steps": Difference({"local_steps": 3}, make=local),
     "outer": Difference({"outer": "sgd:lr=0.5"}, make=local),
     "overlap": Difference({"overlap": True}, make=local),
+    "fragments": Difference({"fragments": 2}, make=local),
+    "delay": Difference({"delay": 1}, make=local),
+    "blend": Difference({"blend": 0.5}, make=local),
     "average_buffers": Difference({"average_buffers": ()}, make=local),
 }
 BESIDE_OPTIONS = {

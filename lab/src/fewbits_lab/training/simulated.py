@@ -41,6 +41,10 @@ class Locals:
         """End the round."""
         list(self._threads.map(LocalSGD.sync, self.sides))
 
+    def settle(self) -> None:
+        """Wait until what is under way has arrived, so that reports count it."""
+        list(self._threads.map(LocalSGD.state_dict, self.sides))
+
     def reports(self) -> list[LocalReport]:
         """The reports of each rank."""
         return [side.report() for side in self.sides]
