@@ -1,5 +1,5 @@
 // Coded sections: codes in blocks of 65,536, each entropy coded with a table of its own. Scratch is
-// on the stack: with the caller's planes 0.1 MB, 0.4 MB where codes are wider than a byte.
+// on the stack: with the caller's planes 0.4 MB, 0.7 MB where codes are wider than a byte.
 #pragma once
 
 #include "kernels.h"
@@ -76,7 +76,8 @@ class CodedWriter {
 // The oldest wire version that has all of a section's blocks; takes any bytes.
 uint8_t coded_version(ConstBytes section);
 
-// Reads a section block by block; any bytes give codes below the bound or an error.
+// Reads a section block by block; any bytes give codes below the bound or an error. Decodes some
+// blocks beside one that is asked for, where the table of kernels gains by that.
 class CodedReader {
   public:
     CodedReader(const CodedShape &shape, ConstBytes data) : shape_(shape), data_(data) {}
@@ -87,8 +88,18 @@ class CodedReader {
     CodedShape shape_;
     ConstBytes data_;
     size_t at_ = 0;
+    uint64_t block_ = 0;
+    // Blocks that were decoded beside another one, and not yet asked for: what is behind their
+    // words, and their codes.
+    size_t waiting_ = 0;
+    size_t shown_ = 0;   // of those that were decoded together
+    uint64_t alone_ = 0; // blocks before this one are read one by one
+    ConstBytes rest_[kAbreast];
+    uint8_t codes_[kAbreast - 1][kCodedBlock];
 
     size_t length_at(size_t at) const;
+    fewbits_status read_next(const CodesOut &codes, ConstBytes block);
+    bool reads_ahead(const CodesOut &codes);
 };
 
 } // namespace fewbits

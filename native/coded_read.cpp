@@ -2,10 +2,11 @@
 // same bytes with the same error.
 #include <algorithm>
 #include <bit>
-#include <numeric>
 
+#include "coded_abreast.h"
 #include "coded_read_paths.h"
 #include "coded_read_phases.h"
+#include "coded_read_sparse.h"
 
 namespace fewbits {
 namespace {
@@ -168,8 +169,6 @@ fewbits_status read_signs(ConstBytes data, const CodesOut &codes) {
     return FEWBITS_OK;
 }
 
-// A block of one form, without its signs; where it is `revised` it may be of the kinds of wire
-// version 2 only.
 fewbits_status read_alike(const CodedShape &shape, ConstBytes &data, bool revised,
                           const CodesOut &codes) {
     if (data.empty()) {
@@ -195,112 +194,6 @@ fewbits_status read_alike(const CodedShape &shape, ConstBytes &data, bool revise
         return FEWBITS_CODED_KIND;
     }
     return read_rans(shape, data, size_t{4} << (kind - kFirstRans), kFirstTable, codes);
-}
-
-// The mask of a sparse block's codes that are not 0: a block of bytes with its length before it.
-fewbits_status read_mask(ConstBytes &data, size_t count, bool revised, uint8_t *bits) {
-    uint32_t length = 0;
-    if (data.size() < kLengthSize) {
-        return FEWBITS_CODED_SHORT;
-    }
-    std::memcpy(&length, data.data(), kLengthSize);
-    data = data.subspan(kLengthSize);
-    if (length > data.size()) {
-        return FEWBITS_CODED_SHORT;
-    }
-    ConstBytes block = data.first(length);
-    data = data.subspan(length);
-    const size_t size = packed_size(count, 1);
-    const auto status =
-        read_alike({size, 256, false}, block, revised, {size, bits, nullptr, nullptr});
-    if (status != FEWBITS_OK) {
-        return status;
-    }
-    if (!block.empty()) {
-        return FEWBITS_CODED_LONG;
-    }
-    const bool padded = count % 8 != 0 && bits[size - 1] >> (count % 8) != 0;
-    return padded ? FEWBITS_BAD_PADDING : FEWBITS_OK;
-}
-
-fewbits_status read_masked(const CodedShape &shape, ConstBytes &data, bool revised,
-                           const CodesOut &codes) {
-    if (shape.wide()) {
-        return FEWBITS_CODED_KIND;
-    }
-    uint8_t bits[kMostPlane];
-    auto status = read_mask(data, codes.count, revised, bits);
-    if (status != FEWBITS_OK) {
-        return status;
-    }
-    const size_t plane_size = packed_size(codes.count, 1);
-    const size_t nonzero =
-        std::accumulate(bits, bits + plane_size, size_t{0}, [](size_t sum, uint8_t byte) {
-            return sum + static_cast<size_t>(std::popcount(byte));
-        });
-    uint8_t dense[kCodedBlock + kSlack];
-    if (nonzero > 0) {
-        status = read_alike(shape, data, revised, {nonzero, dense, nullptr, nullptr});
-        if (status != FEWBITS_OK) {
-            return status;
-        }
-        if (std::memchr(dense, 0, nonzero) != nullptr) {
-            return FEWBITS_CODED_ZERO;
-        }
-    }
-    std::memset(dense + nonzero, 0, kSlack); // read, never used
-    kernels().coder.spread_bytes({dense, nonzero + kSlack}, {bits, plane_size},
-                                 {codes.bytes, codes.count});
-    return FEWBITS_OK;
-}
-
-fewbits_status read_gaps(const CodedShape &shape, ConstBytes &data, const CodesOut &codes) {
-    if (data.size() < 2) {
-        return FEWBITS_CODED_SHORT;
-    }
-    const size_t nonzero = data[0] | size_t{data[1]} << 8;
-    data = data.subspan(2);
-    if (nonzero == 0 || nonzero * kGapShare > codes.count) {
-        return FEWBITS_CODED_GAPS;
-    }
-    uint32_t places[kMostGaps];
-    auto status = read_places(data, codes.count, {places, nonzero});
-    if (status != FEWBITS_OK) {
-        return status;
-    }
-    uint8_t dense[kMostGaps];
-    uint16_t words[kMostGaps];
-    bool small = !shape.wide();
-    status = read_alike(shape, data, true,
-                        {nonzero, dense, words, nullptr, shape.wide() ? &small : nullptr});
-    if (status != FEWBITS_OK) {
-        return status;
-    }
-    std::memset(codes.bytes, 0, codes.count);
-    if (small) {
-        if (std::memchr(dense, 0, nonzero) != nullptr) {
-            return FEWBITS_CODED_ZERO;
-        }
-        for (size_t i = 0; i < nonzero; ++i) {
-            codes.bytes[places[i]] = dense[i];
-        }
-    }
-    if (!shape.wide()) {
-        return FEWBITS_OK;
-    }
-    if (small && codes.small != nullptr) {
-        *codes.small = true;
-        return FEWBITS_OK;
-    }
-    std::fill_n(codes.words, codes.count, uint16_t{0});
-    bool zero = false;
-    for (size_t i = 0; i < nonzero; ++i) {
-        const uint16_t code = small ? dense[i] : words[i];
-        zero |= code == 0;
-        codes.words[places[i]] = code;
-        codes.bytes[places[i]] = 1;
-    }
-    return zero ? FEWBITS_CODED_ZERO : FEWBITS_OK;
 }
 
 fewbits_status read_block(const CodedShape &shape, ConstBytes data, const CodesOut &codes) {
@@ -368,9 +261,28 @@ fewbits_status CodedReader::open() {
 }
 
 fewbits_status CodedReader::read(const CodesOut &codes) {
-    const size_t length = length_at(at_);
-    const ConstBytes block = data_.subspan(at_ + kLengthSize, length);
-    at_ += kLengthSize + length;
+    if (waiting_ == 0 && !reads_ahead(codes)) {
+        const size_t length = length_at(at_);
+        const ConstBytes block = data_.subspan(at_ + kLengthSize, length);
+        at_ += kLengthSize + length;
+        ++block_;
+        return read_next(codes, block);
+    }
+    const size_t place = shown_++;
+    --waiting_;
+    if (place > 0) {
+        std::memcpy(codes.bytes, codes_[place - 1], kCodedBlock);
+    }
+    if (shape_.wide()) {
+        *codes.small = true;
+    }
+    if (shape_.is_signed) {
+        return read_signs(rest_[place], codes);
+    }
+    return rest_[place].empty() ? FEWBITS_OK : FEWBITS_CODED_LONG;
+}
+
+fewbits_status CodedReader::read_next(const CodesOut &codes, ConstBytes block) {
     if (codes.path == nullptr) {
         return read_block(shape_, block, codes);
     }
@@ -379,6 +291,33 @@ fewbits_status CodedReader::read(const CodesOut &codes) {
     }
     const bool tables = block.size() > 1 && block[0] == kRans && (block[1] & kPhased) != 0;
     return tables ? read_path(shape_, block, codes) : read_plain_levels(shape_, block, codes);
+}
+
+// Decodes this block and some that follow, if all are plain.
+bool CodedReader::reads_ahead(const CodesOut &codes) {
+    const uint64_t whole =
+        shape_.count / kCodedBlock - std::min(block_, shape_.count / kCodedBlock);
+    if (kernels().coder.decode_abreast == nullptr || block_ < alone_ || whole < 2 ||
+        codes.path != nullptr || (shape_.wide() && codes.small == nullptr)) {
+        return false;
+    }
+    // Of five, three and then two: none should be alone.
+    const size_t number = whole == 5 ? 3 : std::min<size_t>(whole, kAbreast);
+    size_t at = at_;
+    for (size_t i = 0; i < number; ++i) {
+        const size_t length = length_at(at);
+        rest_[i] = data_.subspan(at + kLengthSize, length);
+        at += kLengthSize + length;
+    }
+    if (!read_abreast(shape_, {rest_, number}, codes, codes_)) {
+        alone_ = block_ + number;
+        return false;
+    }
+    at_ = at;
+    block_ += number;
+    waiting_ = number;
+    shown_ = 0;
+    return true;
 }
 
 size_t CodedReader::length_at(size_t at) const {

@@ -196,6 +196,18 @@ template <class T, size_t extent> Ahead ahead_of(std::span<T, extent> values) {
     return {values.data(), values.empty() ? 0 : sizeof(T)};
 }
 
+// One of several blocks that are decoded side by side, as `decode` of the coder has it.
+struct RansBlock {
+    ConstBytes data;
+    const RansDecodeTable *table;
+    std::span<uint32_t> states;
+    Bytes symbols;
+    Ahead ahead;
+    const uint8_t *end; // the result
+};
+constexpr size_t kAbreast = 4;   // blocks at most
+constexpr int kAbreastLanes = 5; // log2
+
 // The loops of the entropy coder; rans.h has their meaning. There are as many states as lanes.
 struct CoderKernels {
     void (*count_symbols)(ConstBytes symbols, Histogram &counts); // adds to the counts
@@ -205,6 +217,9 @@ struct CoderKernels {
     // `data` begins with the words; the result is where they end, null if there are not enough.
     const uint8_t *(*decode)(ConstBytes data, const RansDecodeTable &table,
                              std::span<uint32_t> states, Bytes symbols, Ahead ahead);
+    // Null where it would gain nothing. Two blocks or more of equally many symbols, a multiple of
+    // their lanes; false, and nothing is changed, where they must be decoded one by one.
+    bool (*decode_abreast)(std::span<RansBlock> blocks);
     // Marks the symbols that are not 0, one bit each, and counts them.
     size_t (*nonzero)(ConstBytes symbols, Bytes mask);
     // Bits of a plane where the mask has ones, to and from a string without gaps.

@@ -349,6 +349,7 @@ constinit const CoderKernels avx2_coder = {
     .count_symbols = count_symbols,
     .encode = encode,
     .decode = decode,
+    .decode_abreast = nullptr,
     .nonzero = nonzero,
     .join_bits = join_plane,
     .spread_bits = spread_plane,

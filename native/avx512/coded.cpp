@@ -10,7 +10,6 @@
 namespace fewbits {
 namespace {
 
-// As in avx2/coded.cpp.
 #define FEWBITS_INLINE [[gnu::always_inline]] inline
 
 constexpr size_t kLanes = 16; // of a vector
@@ -389,6 +388,7 @@ constinit const CoderKernels avx512_coder = {
     .count_symbols = count_symbols,
     .encode = encode,
     .decode = decode,
+    .decode_abreast = avx512_decode_abreast,
     .nonzero = nonzero,
     .join_bits = nullptr,
     .spread_bits = nullptr,

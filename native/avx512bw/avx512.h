@@ -18,6 +18,8 @@ inline Wide both(Vector low, Vector high) {
 
 } // namespace
 
+extern const NaturalKernels<Float32> avx512bw_natural_float32;
+extern const NaturalKernels<Bfloat16> avx512bw_natural_bfloat16;
 extern const DitherKernels<Float32> avx512bw_dithering_float32;
 extern const DitherKernels<Float16> avx512bw_dithering_float16;
 extern const DitherKernels<Bfloat16> avx512bw_dithering_bfloat16;
@@ -25,6 +27,7 @@ extern const HashKernels avx512bw_sealing;
 
 extern const CommonKernels avx512_common;
 extern const CoderKernels avx512_coder;
+bool avx512_decode_abreast(std::span<RansBlock> blocks);
 extern const DitherKernels<Float32> avx512_dithering_float32;
 extern const DitherKernels<Float16> avx512_dithering_float16;
 extern const DitherKernels<Bfloat16> avx512_dithering_bfloat16;

@@ -10,6 +10,8 @@ namespace {
 
 // A constant, as in avx2/table.cpp.
 constinit const Table table = {
+    .natural_float32 = &avx512bw_natural_float32,
+    .natural_bfloat16 = &avx512bw_natural_bfloat16,
     .dithering_float32 = &avx512bw_dithering_float32,
     .dithering_float16 = &avx512bw_dithering_float16,
     .dithering_bfloat16 = &avx512bw_dithering_bfloat16,

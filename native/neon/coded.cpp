@@ -310,6 +310,7 @@ constinit const CoderKernels neon_coder = {
     .count_symbols = nullptr,
     .encode = encode,
     .decode = decode,
+    .decode_abreast = nullptr,
     .nonzero = nonzero,
     .join_bits = join_plane,
     .spread_bits = spread_plane,

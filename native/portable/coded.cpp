@@ -104,6 +104,7 @@ constinit const CoderKernels portable_coder = {
     .count_symbols = count_symbols,
     .encode = encode,
     .decode = decode,
+    .decode_abreast = nullptr,
     .nonzero = nonzero,
     .join_bits = join_plane,
     .spread_bits = spread_plane,
