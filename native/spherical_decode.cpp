@@ -35,10 +35,14 @@ class RiceReader {
     // False if the section ends before.
     bool next(uint32_t &number) {
         const uint64_t start = at_;
-        while (at_ < 8 * uint64_t{data_.size()} && bit(at_)) {
-            ++at_;
+        const uint64_t end = 8 * uint64_t{data_.size()};
+        for (bool all = true; all && at_ < end;) { // beyond the end are zeros
+            const uint64_t offset = at_ % 8;
+            const auto ones = static_cast<uint64_t>(std::countr_one(eight(at_ / 8) >> offset));
+            all = ones == 64 - offset;
+            at_ += ones;
         }
-        if (at_ == 8 * uint64_t{data_.size()}) {
+        if (at_ == end) {
             return false;
         }
         const uint64_t quotient = std::min<uint64_t>(at_ - start, kMost);
@@ -63,15 +67,17 @@ class RiceReader {
     // The low bits of the next number: at most 22, so that eight bytes hold them.
     uint32_t low_bits() {
         const uint64_t first = taken_++ * static_cast<uint64_t>(parameter_);
-        const size_t byte = static_cast<size_t>(first / 8);
-        uint64_t bytes = 0;
-        if (byte < data_.size()) {
-            std::memcpy(&bytes, data_.data() + byte, std::min<size_t>(8, data_.size() - byte));
-        }
-        return static_cast<uint32_t>(bytes >> (first % 8)) & ((1u << parameter_) - 1);
+        return static_cast<uint32_t>(eight(first / 8) >> (first % 8)) & ((1u << parameter_) - 1);
     }
 
-    bool bit(uint64_t at) const { return (data_[at / 8] >> (at % 8) & 1) != 0; }
+    uint64_t eight(uint64_t byte) const {
+        uint64_t bytes = 0;
+        if (byte < data_.size()) {
+            const auto at = static_cast<size_t>(byte);
+            std::memcpy(&bytes, data_.data() + at, std::min<size_t>(8, data_.size() - at));
+        }
+        return bytes;
+    }
 };
 
 // ---- coded sections one code after the other ----
