@@ -56,7 +56,10 @@ bool read_abreast(const CodedShape &shape, std::span<ConstBytes> blocks, const C
             return false;
         }
         uint8_t *const to = i == 0 ? codes.bytes : further[i - 1];
-        each[i] = {blocks[i], &tables[i], states[i], {to, kCodedBlock}, codes.ahead, nullptr};
+        const auto *const values = static_cast<const uint8_t *>(codes.ahead.at);
+        const size_t stride = codes.ahead.each; // values of blocks follow each other
+        const Ahead ahead = {stride == 0 ? values : values + i * kCodedBlock * stride, stride};
+        each[i] = {blocks[i], &tables[i], states[i], {to, kCodedBlock}, ahead, nullptr};
     }
     if (!decode({each, blocks.size()})) {
         return false;

@@ -198,9 +198,9 @@ template <size_t number> bool decode_some(std::span<RansBlock> blocks) {
     const size_t count = blocks[0].symbols.size();
     size_t i = 0;
     for (; i < count && go_on(); i += kAcross) {
-        fetch_turn(blocks[0].ahead, i, kAcross);
 #pragma GCC unroll 4
         for (size_t j = 0; j < number; ++j) {
+            fetch_turn(blocks[j].ahead, i, kAcross);
             each[j].turn();
         }
     }

@@ -4,15 +4,10 @@
 
 #include <bit>
 
-#include "avx512bw/avx512.h"
-#include "rans.h"
+#include "avx512/encoding.h"
 
 namespace fewbits {
 namespace {
-
-#define FEWBITS_INLINE [[gnu::always_inline]] inline
-
-constexpr size_t kLanes = 16; // of a vector
 
 // ---- counting ----
 
@@ -132,114 +127,6 @@ void count_symbols(ConstBytes symbols, Histogram &counts) {
 
 // ---- encoding ----
 
-// The entries of up to 32 different symbols. A symbol's rank among those that occur finds them.
-struct RankedEntries {
-    Wide ranks[4]; // a byte for each symbol
-    Wide reciprocal[2], rest[2];
-    size_t used = 0;
-
-    explicit RankedEntries(const RansEncodeTable &table) {
-        uint8_t rank[256] = {};
-        uint32_t low[2 * kLanes] = {};
-        uint32_t high[2 * kLanes] = {};
-        for (size_t symbol = 0; symbol < table.symbols; ++symbol) {
-            const uint64_t entry = table.entries[symbol];
-            if (entry != 0 && used < 2 * kLanes) {
-                low[used] = static_cast<uint32_t>(entry);
-                high[used] = static_cast<uint32_t>(entry >> 32);
-                rank[symbol] = static_cast<uint8_t>(used);
-            }
-            used += entry != 0;
-        }
-        for (size_t i = 0; i < 4; ++i) {
-            ranks[i] = load_wide(rank + 64 * i);
-        }
-        for (size_t i = 0; i < 2; ++i) {
-            reciprocal[i] = load_wide(low + kLanes * i);
-            rest[i] = load_wide(high + kLanes * i);
-        }
-    }
-    bool fits() const { return used <= 2 * kLanes; }
-
-    // Of 64 symbols.
-    FEWBITS_INLINE Wide ranked(Wide symbols) const {
-        const Wide low = _mm512_permutex2var_epi8(ranks[0], symbols, ranks[1]);
-        const Wide high = _mm512_permutex2var_epi8(ranks[2], symbols, ranks[3]);
-        return _mm512_mask_mov_epi8(low, _mm512_movepi8_mask(symbols), high);
-    }
-};
-
-// Sixteen lanes take a symbol each, given by their ranks; their words go below `end`, which moves.
-FEWBITS_INLINE Wide encode_sixteen(Wide x, __m128i ranks, const RankedEntries &table,
-                                   uint8_t *&end) {
-    const Wide each = _mm512_cvtepu8_epi32(ranks);
-    const Wide reciprocal =
-        _mm512_permutex2var_epi32(table.reciprocal[0], each, table.reciprocal[1]);
-    const Wide rest = _mm512_permutex2var_epi32(table.rest[0], each, table.rest[1]);
-    const Wide frequency = _mm512_and_si512(rest, all_wide(kRansTotal - 1));
-    const __mmask16 leaving = _mm512_cmpge_epu32_mask(x, _mm512_slli_epi32(frequency, 19));
-    const auto count = static_cast<uint32_t>(std::popcount(static_cast<uint32_t>(leaving)));
-    end -= 2 * count;
-    const Vector words = _mm256_maskz_compress_epi16(leaving, _mm512_cvtepi32_epi16(x));
-    _mm256_mask_storeu_epi16(end, static_cast<__mmask16>(_bzhi_u32(0xFFFF, count)), words);
-    x = _mm512_mask_srli_epi32(x, leaving, x, 16);
-    // The upper halves of the products x * reciprocal, even lanes and odd lanes.
-    const Wide even = _mm512_mul_epu32(x, reciprocal);
-    const Wide odd = _mm512_mul_epu32(_mm512_srli_epi64(x, 32), _mm512_srli_epi64(reciprocal, 32));
-    const Wide upper = _mm512_mask_shuffle_epi32(odd, 0x5555, even, _MM_PERM_DDBB);
-    const Wide shift = _mm512_and_si512(_mm512_srli_epi32(rest, 12), all_wide(15));
-    const Wide quotient = _mm512_srlv_epi32(upper, shift);
-    const Wide product =
-        _mm512_mullo_epi32(quotient, _mm512_sub_epi32(all_wide(kRansTotal), frequency));
-    return _mm512_add_epi32(_mm512_add_epi32(x, _mm512_srli_epi32(rest, 16)), product);
-}
-
-// The ranks of the symbols of all lanes, 16 * vectors bytes.
-template <size_t vectors>
-FEWBITS_INLINE Wide ranks_of(const uint8_t *symbols, const RankedEntries &table) {
-    if constexpr (vectors == 4) {
-        return table.ranked(load_wide(symbols));
-    } else if constexpr (vectors == 2) {
-        return table.ranked(_mm512_zextsi256_si512(load(symbols)));
-    } else {
-        return table.ranked(
-            _mm512_zextsi128_si512(_mm_loadu_si128(reinterpret_cast<const __m128i *>(symbols))));
-    }
-}
-
-template <size_t vectors>
-uint8_t *encode_lanes(ConstBytes symbols, const RansEncodeTable &table, const RankedEntries &ranked,
-                      std::span<uint32_t> states, Bytes room, Ahead ahead) {
-    constexpr size_t lanes = kLanes * vectors;
-    uint8_t *const limit = room.data();
-    size_t left = symbols.size() / lanes * lanes;
-    uint8_t *end = rans_encode_lanes(symbols.data() + left, symbols.size() - left, table, states,
-                                     limit, room.data() + room.size());
-    if (end == nullptr) {
-        return nullptr;
-    }
-    Wide x[vectors];
-    for (size_t j = 0; j < vectors; ++j) {
-        x[j] = load_wide(&states[kLanes * j]);
-    }
-    for (; left > 0 && static_cast<size_t>(end - limit) >= 2 * lanes; left -= lanes) {
-        fetch_turn(ahead, symbols.size() - left, lanes);
-        const Wide ranks = ranks_of<vectors>(symbols.data() + left - lanes, ranked);
-        if constexpr (vectors > 2) {
-            x[3] = encode_sixteen(x[3], _mm512_extracti32x4_epi32(ranks, 3), ranked, end);
-            x[2] = encode_sixteen(x[2], _mm512_extracti32x4_epi32(ranks, 2), ranked, end);
-        }
-        if constexpr (vectors > 1) {
-            x[1] = encode_sixteen(x[1], _mm512_extracti32x4_epi32(ranks, 1), ranked, end);
-        }
-        x[0] = encode_sixteen(x[0], _mm512_castsi512_si128(ranks), ranked, end);
-    }
-    for (size_t j = 0; j < vectors; ++j) {
-        store_wide(&states[kLanes * j], x[j]);
-    }
-    return rans_encode_lanes(symbols.data(), left, table, states, limit, end);
-}
-
 uint8_t *encode(ConstBytes symbols, const RansEncodeTable &table, std::span<uint32_t> states,
                 Bytes room, Ahead ahead) {
     const RankedEntries ranked(table);
@@ -247,7 +134,7 @@ uint8_t *encode(ConstBytes symbols, const RansEncodeTable &table, std::span<uint
         return encode_lanes<1>(symbols, table, ranked, states, room, ahead);
     }
     if (ranked.fits() && states.size() == 32) {
-        return encode_lanes<2>(symbols, table, ranked, states, room, ahead);
+        return encode_pairs(symbols, table, ranked, states, room, ahead);
     }
     if (ranked.fits() && states.size() == 64) {
         return encode_lanes<4>(symbols, table, ranked, states, room, ahead);
