@@ -2,7 +2,7 @@
 // on the stack: with the caller's planes 0.4 MB, 0.7 MB where codes are wider than a byte.
 #pragma once
 
-#include "kernels.h"
+#include "abreast.h"
 
 namespace fewbits {
 

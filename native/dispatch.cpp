@@ -51,7 +51,7 @@ bool has_avx512() {
 #if defined(__x86_64__) || defined(__i386__)
     return has_avx512bw() && __builtin_cpu_supports("avx512vbmi") &&
            __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512vpopcntdq") &&
-           __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("vpclmulqdq");
+           __builtin_cpu_supports("vpclmulqdq");
 #else
     return false;
 #endif

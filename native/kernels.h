@@ -196,17 +196,7 @@ template <class T, size_t extent> Ahead ahead_of(std::span<T, extent> values) {
     return {values.data(), values.empty() ? 0 : sizeof(T)};
 }
 
-// One of several blocks that are decoded side by side, as `decode` of the coder has it.
-struct RansBlock {
-    ConstBytes data;
-    const RansDecodeTable *table;
-    std::span<uint32_t> states;
-    Bytes symbols;
-    Ahead ahead;
-    const uint8_t *end; // the result
-};
-constexpr size_t kAbreast = 4;   // blocks at most
-constexpr int kAbreastLanes = 5; // log2
+struct RansBlock; // abreast.h
 
 // The loops of the entropy coder; rans.h has their meaning. There are as many states as lanes.
 struct CoderKernels {

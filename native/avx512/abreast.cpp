@@ -8,6 +8,7 @@
 #include <bit>
 #include <utility>
 
+#include "abreast.h"
 #include "avx512bw/avx512.h"
 #include "rans.h"
 

@@ -16,7 +16,6 @@ constinit const Table table = {
     .dithering_float32 = &avx512_dithering_float32,
     .dithering_float16 = &avx512_dithering_float16,
     .dithering_bfloat16 = &avx512_dithering_bfloat16,
-    .spherical = &avx512_spherical,
 };
 
 } // namespace

@@ -26,7 +26,6 @@ extern const DitherKernels<Bfloat16> avx512bw_dithering_bfloat16;
 extern const HashKernels avx512bw_sealing;
 
 extern const CommonKernels avx512_common;
-extern const SphereKernels avx512_spherical;
 extern const CoderKernels avx512_coder;
 bool avx512_decode_abreast(std::span<RansBlock> blocks);
 extern const DitherKernels<Float32> avx512_dithering_float32;
