@@ -26,8 +26,15 @@ void pack(std::span<const uint16_t>, int, Bytes packed) { packed[0] = 1; }
 constexpr CommonKernels common = {crc32c<0>, nullptr, pack, nullptr};
 constexpr CommonKernels other_common = {crc32c<1>, nullptr, nullptr, nullptr};
 template <int table>
-constexpr CoderKernels coder = {nullptr, nullptr, nullptr, nonzero<table>,
-                                nullptr, nullptr, nullptr, nullptr};
+constexpr CoderKernels coder = {.count_symbols = nullptr,
+                                .encode = nullptr,
+                                .decode = nullptr,
+                                .decode_abreast = nullptr,
+                                .nonzero = nonzero<table>,
+                                .join_bits = nullptr,
+                                .spread_bits = nullptr,
+                                .join_bytes = nullptr,
+                                .spread_bytes = nullptr};
 template <int table>
 constexpr SwitchKernels switching = {nullptr, check<table>, nullptr, nullptr, nullptr, nullptr};
 
