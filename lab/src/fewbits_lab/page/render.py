@@ -1,9 +1,9 @@
 """One page with every result of a folder: figures, tables, claims, and where all of it is from."""
 
-import base64
 import re
 from collections.abc import Sequence
 from html import escape
+from urllib.parse import quote
 
 from fewbits.report import html
 from fewbits.report.style import CSS
@@ -25,6 +25,7 @@ _TITLE = (
 _HEADLINES = 3
 _POINT = 4 / 3  # pixels
 _LEGIBLE = 0.78  # of its natural width: a figure is not drawn smaller, it scrolls
+_UNQUOTED = " !$'()*+,-./:;<=>?@[]_{}|~"  # what stays itself in a figure's address
 _SIZE = re.compile(r'width="([\d.]+)pt" height="([\d.]+)pt"')
 _MORE = PageSection("more", "More", "Experiments that are in no section above.", {})
 _CLAIMS, _PRINTED, _REPEAT = "claims", "papers", "repeat"
@@ -129,12 +130,12 @@ def _figure(own: Exhibit) -> str:
     found = _SIZE.search(own.picture)
     assert found is not None, f"{own.name}: the figure has no size"
     width, height = (round(_POINT * float(size)) for size in found.groups())
-    data = base64.b64encode(own.picture.encode()).decode()
+    data = quote(" ".join(own.picture.replace('"', "'").split()), safe=_UNQUOTED)
     file = next(name for name in own.files if name.endswith(".svg"))
     return (
         f'<figure class="picture"><a href="{escape(file)}"><img alt="{escape(own.title)}" '
         f'width="{width}" height="{height}" style="min-width:{round(_LEGIBLE * width)}px" '
-        f'src="data:image/svg+xml;base64,{data}"></a></figure>'
+        f'src="data:image/svg+xml,{data}"></a></figure>'
     )
 
 
