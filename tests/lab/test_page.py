@@ -90,7 +90,7 @@ def test_the_page_is_one_file_and_lists_departures() -> None:
     reader = read(text)
     beside = {f"{name}.{kind}" for name in "ab" for kind in ("csv", "json", "svg")}
     for link in reader.links:
-        assert link.startswith(("data:image/svg+xml;base64,", "#")) or link in beside, link
+        assert link.startswith(("data:image/svg+xml,", "#")) or link in beside, link
     assert beside < set(reader.links)
     assert {link[1:] for link in reader.links if link.startswith("#")} <= set(reader.names)
     assert "script" not in reader.tags
@@ -128,6 +128,12 @@ def test_claims_are_all_in_one_table_with_their_verdicts() -> None:
         assert cell in text, cell
     assert text.count('<tr class="lost">') == 1
     assert text.count("not run") == 1
+
+
+def test_the_page_says_in_short_what_was_claimed_and_found() -> None:
+    text = rendered("a").split("<nav>")[0]
+    assert "<dt>Claimed</dt>" in text
+    assert "1 of 2 claims of <b>Natural compression</b> that were tried here hold" in text
 
 
 def test_what_follows_from_formulas_is_not_counted() -> None:
