@@ -274,7 +274,7 @@ def test_what_is_not_decided_says_how_many_seeds_would_do() -> None:
     assert found.seeds_for(1.0) == int(np.ceil((1.96 * 2) ** 2))
     assert found.seeds_for(100.0) == 4
     rows = PLAIN_RUNS + made(plan.TRAINING_NATURAL, [0.88, 0.93, 0.92], 900)
-    assert "some 24 seeds would decide it" in verdicts.claims(rows)[0].why
+    assert "some 16 seeds would decide it" in verdicts.claims(rows)[0].why
 
 
 def test_partners_decide_the_other_claims() -> None:
