@@ -61,6 +61,9 @@ def test_the_command_is_green_and_says_that_there_was_no_device(quick, capsys, t
     found = json.loads(out.with_suffix(".json").read_text())
     assert found["held"]
     assert found["vectors"]["runs"] > 4
+    left_out = len(list(cases.every_case(thorough=True))) - found["vectors"]["cases"]
+    assert found["vectors"]["left_out"] == left_out > 0
+    assert f"--thorough runs {left_out} more" in told
     assert not found["device"]["is_device"]
     assert "speeds" not in found
     assert "fewbits verify" in out.read_text()

@@ -64,6 +64,8 @@ class Training:
         options = {"uplink": "natural", "policy": everything, "local_steps": H} | dict(run)
         rate, self.sick = options.pop("lr", 0.02), options.pop("sick", None)
         self.net = built(world, options)
+        if "devices" in options:  # every rank has its own
+            options["device"] = options.pop("devices")[world.rank]
         self.local = localsgd.attach(self.net, options.pop("uplink"), **options)
         self.optimizer = torch.optim.SGD(self.net.parameters(), lr=rate, momentum=0.9)
 
@@ -112,6 +114,7 @@ def train(world: World, *, runs: Sequence[Run], steps: int) -> None:
             "buffers": [b.double().reshape(-1).tolist() for b in buffers],
             "report": training.local.report().as_dict(),
             "text": str(training.local.report()),
+            "streams": training.local.session.stream is not None,
         }
         training.local.close()
         told.append(own)

@@ -65,6 +65,8 @@ def attach(net: Any, **options: Any) -> fsdp.ShardedCompression:
     options = {"uplink": "natural", "policy": everything} | options
     if options["policy"] == "default":
         del options["policy"]
+    if "devices" in options:  # every rank has its own
+        options["device"] = options.pop("devices")[dist.get_rank()]
     return fsdp.attach(net, options.pop("uplink"), **options)
 
 
@@ -148,6 +150,7 @@ def train(
     told: dict[str, Any] = {"losses": losses, "final": digest(net)}
     if state is not None:
         told |= {"report": state.report().as_dict(), "text": str(state.report())}
+        told["streams"] = state.session.stream is not None
         state.close()
     return told
 

@@ -115,6 +115,7 @@ def vectors(
             failed += 1
             wrong += [str(difference)] if len(wrong) < DIFFERENCES else []
         advance(1)
+    whole = sum(1 for _ in cases.every_case(thorough=True))
     refused = {
         f"{registry.operator(spec).spec} {format.name}": reason
         for spec in cases.VERIFIED_SPECS
@@ -122,8 +123,8 @@ def vectors(
         if (reason := cases.supported(spec, format)) is not None
     }
     return {
-        "held": not wrong, "cases": number, "runs": runs, "failed": failed, "refused": refused,
-        "differences": wrong,
+        "held": not wrong, "cases": number, "left_out": whole - number, "runs": runs,
+        "failed": failed, "refused": refused, "differences": wrong,
     }  # fmt: skip
 
 

@@ -31,7 +31,8 @@ def amount(name: str, own: dict[str, Any]) -> str:
     if "error" in own or set(own) <= {"held", "differences", "seconds"}:
         return "ended with an error"
     if name == "vectors":
-        return f"{own['runs']} runs of {own['cases']} cases, {own['failed']} cases differ"
+        more = f"; --thorough runs {own['left_out']} more" if own["left_out"] else ""
+        return f"{own['runs']} runs of {own['cases']} cases, {own['failed']} cases differ{more}"
     if name == "checksums":
         return f"{own['compared']} compared"
     if name == "damage":
