@@ -78,9 +78,10 @@ def test_some_lengths(spec, format):
 @pytest.mark.filterwarnings("ignore::fewbits.SaturationWarning")
 @pytest.mark.parametrize("kind", ["normal", "bits", "subnormal", "huge", "brink"])
 @pytest.mark.parametrize(("spec", "format"), CASES)
-def test_every_length(spec, format, kind):
+def test_every_length(spec, format, kind, record_property):
     for count in LENGTHS:
         same_frame(spec, format, count, kind)
+    record_property("frames", f"{spec} {format.name} {len(LENGTHS)}")
 
 
 @pytest.mark.usefixtures("on_device")
@@ -147,6 +148,8 @@ LEVELLED = (
     "natural-dithering:p=1,levels=3,block=64,scale=natural",
     "standard-dithering",
     "standard-dithering:p=2,levels=20",
+    "qsgd",
+    "terngrad",
 )
 SELECTED = "top-k|natural", "top-k:fraction=0.7|natural", "top-k:fraction=0.01|natural-dithering"
 
@@ -156,7 +159,8 @@ SELECTED = "top-k|natural", "top-k:fraction=0.7|natural", "top-k:fraction=0.01|n
 @pytest.mark.filterwarnings("ignore::fewbits.SaturationWarning")
 @pytest.mark.parametrize("format", FORMATS, ids=lambda own: own.name)
 @pytest.mark.parametrize("spec", LEVELLED + SELECTED)
-def test_all_lengths_of_dithering_and_selections(spec, format, monkeypatch):
+def test_all_lengths_of_dithering_and_selections(spec, format, monkeypatch, record_property):
     monkeypatch.setattr("fewbits.backend.device.launches._INTERPRETED_BLOCK", 4096)
     for number, count in enumerate(LENGTHS):
         same_frame(spec, format, count, ("normal", "edges", "bits", "huge")[number % 4])
+    record_property("frames", f"{spec} {format.name} {len(LENGTHS)}")

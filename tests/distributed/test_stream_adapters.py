@@ -91,7 +91,6 @@ REFUSED = [
     ({"uplink": "natural:coder=rans"}, "use coder=packed, or run it on the host, with staged=True"),
     ({"uplink": "spherical"}, "use standard-dithering, or run it on the host, with staged=True"),
     ({"uplink": "scale|natural"}, "staged=True"),
-    ({"uplink": "low-rank"}, "staged=True"),
 ]
 COLLECTIVE = ({"uplink": "natural", "collective": "star"}, "use 'sharded', or pass staged=True")
 

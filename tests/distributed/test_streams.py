@@ -156,7 +156,8 @@ def test_the_host_waits_for_nothing(launcher: Launcher, uplink: str) -> None:
         *soak([[DEVICE] * 2, [DEVICE, None], [DEVICE] * 3], [{"uplink": "natural"}]),
         *soak([[DEVICE] * 2], [{"uplink": "tiny"}]),
         *soak([[DEVICE, HOST, None]], [{"uplink": "natural"}]),
-        *soak([[DEVICE, HOST, None]], [{"uplink": uplink, "steps": 4} for uplink in OPERATORS[1:]]),
+        *soak([[DEVICE, HOST, None]], [{"uplink": uplink} for uplink in OPERATORS[1:]]),
+        *soak([[DEVICE] * 3], [{"uplink": "tiny"}]),
         *soak(
             [[DEVICE, None]],
             [
@@ -220,6 +221,7 @@ REFUSED = [
     ({"uplink": "trellis:bits=2", "device": DEVICE}, "use standard-dithering, or "),
     ({"uplink": "two-bit", "device": DEVICE}, "use standard-dithering, or "),
     ({"uplink": "scale|natural", "feedback": "ef14", "device": DEVICE}, "staged=True"),
+    ({"uplink": "low-rank", "device": DEVICE}, "works on the host: pass staged=True"),
     ({"device": "cuda"}, "device='cuda', but the model is on 'cpu'"),
     ({"device": "tpu"}, "device must be cpu, cuda or interpreted, got 'tpu'"),
     ({"device": HOST, "staged": True}, "leave device out"),

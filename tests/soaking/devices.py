@@ -9,7 +9,7 @@ from soaking.stage import Stage, StageError, Work
 PARTS = (
     *(("compiled", "--target", target) for target in ("sm_80", "sm_90", "sm_100", "gfx942")),
     *(("emulated", "--thorough", "--target", target) for target in ("sm_80", "sm_90", "sm_100")),
-    ("mutants",), ("interpreted", "--thorough"),
+    ("mutants",), ("interpreted", "--thorough"), ("tested",),
 )  # fmt: skip
 COVERS = ("src/fewbits/backend/device/**/*.py", "lab/src/fewbits_lab/devices/*.py",
           "src/fewbits/verify/*.py")  # fmt: skip
@@ -39,6 +39,8 @@ def faults() -> list[str]:
         *(text for own in found["emulated"].values() for text in own["differences"]),
         *(f"{row['kernel']} for {row['target']}: {row['faults'][0]}"
           for own in found["compiled"].values() for row in own["rows"] if row["faults"]),
+        *(f"{test} has not passed"
+          for own in found.get("tested", {}).values() for test in own["others"]),
     ]  # fmt: skip
 
 

@@ -3,9 +3,9 @@
     python -m fewbits_lab.studies.device.run PART [--target sm_80 ...] [--spec natural ...]
 
 Parts: compiled and emulated, a piece for each target and spec; mutants, for the kernels of each
-spec apart; interpreted. Each piece is written to `result.json` when it has ended, and others are
-left. The spec `messages` stands for checksums and headers. No device is needed, and nothing here
-says how fast one would be.
+spec apart; interpreted; tested, a piece for each suite of tests. Each piece is written to
+`result.json` when it has ended, and others are left. The spec `messages` stands for checksums and
+headers. No device is needed, and nothing here says how fast one would be.
 """
 
 import argparse
@@ -27,7 +27,7 @@ os.environ.setdefault("TRITON_INTERPRET", "0")
 from fewbits.reference.formats import BY_NAME, Format
 from fewbits.verify import cases, checksums, damage
 from fewbits.verify.places import DevicePlaces
-from fewbits_lab.devices import surviving, workload
+from fewbits_lab.devices import suites, surviving, workload
 from fewbits_lab.devices.budget import over_budget
 from fewbits_lab.devices.driver import EMULATED, emulating
 from fewbits_lab.devices.lint import faults
@@ -35,7 +35,7 @@ from fewbits_lab.devices.pieces import FORMAT_NAMES, MESSAGES, TARGET_NAMES, kno
 from fewbits_lab.store import write
 
 DEVICE = Path(__file__).with_name("result.json")
-PARTS = ("compiled", "emulated", "mutants", "interpreted")
+PARTS = ("compiled", "emulated", "mutants", "interpreted", "tested")
 DeviceFound = dict[str, Any]
 
 
@@ -122,9 +122,13 @@ def main() -> int:
     parser.add_argument("--format", action="append", choices=FORMAT_NAMES, help="default: all")
     parser.add_argument("--thorough", action="store_true", help="all vectors at all lengths")
     parser.add_argument("--mutants", type=int, default=24, help="of each kernel")
+    parser.add_argument("--suite", action="append", choices=suites.SUITES, help="default: all")
     chosen = parser.parse_args()
     if chosen.part == "interpreted":
         keep(chosen.part, "verify", interpreted(thorough=chosen.thorough))
+    elif chosen.part == "tested":
+        for suite in chosen.suite or suites.SUITES:
+            keep(chosen.part, suite, suites.tested(suite))
     elif chosen.part == "mutants":
         for spec in chosen.spec or surviving.MUTATED_SPECS:
             mutants(spec, chosen.mutants)
