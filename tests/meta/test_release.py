@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from soaking import versions
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
@@ -46,3 +48,14 @@ def test_the_package_is_typed_and_the_build_asks_for_a_compiler_in_one_line() ->
     assert first
     assert first[1] == "fewbits needs a C++20 compiler, or install a wheel"
     assert text.index("check_language(CXX)") < text.index("enable_language(CXX)")
+
+
+def test_the_pythons_that_are_named_are_those_that_the_stage_versions_runs() -> None:
+    classified = [own.rpartition(" ")[2] for own in PROJECT["classifiers"] if ":: 3." in own]
+    assert tuple(classified) == versions.PYTHONS
+    assert PROJECT["requires-python"] == f">={versions.PYTHONS[0]}"
+    said = (ROOT / "docs" / "stability.md").read_text()
+    (row,) = re.findall(r"^\| Python, the core \| (.*) \|$", said, re.MULTILINE)
+    assert tuple(re.findall(r"`([^`]+)`", row)) == versions.PYTHONS
+    (lower,) = [own for own in PROJECT["dependencies"] if own.startswith("numpy")]
+    assert versions.NUMPYS["oldest"] == f"{lower.replace('>=', '==')}.*"
