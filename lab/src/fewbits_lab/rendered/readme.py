@@ -23,7 +23,7 @@ from fewbits_lab.studies.links import show as links_show
 from fewbits_lab.studies.links import text as links_text
 
 FAST = "100Gbit"  # of a cluster's own network
-_JOB = {"params": "25e6", "workers": "8", "latency": "5ms", "compute": "0.2s"}
+_JOB = {"params": "25e6", "workers": "8", "latency": "100us", "compute": "0.2s"}
 
 
 def figure() -> str:
