@@ -14,12 +14,14 @@ from fewbits.core import parameters
 from fewbits.core.operator import Operator
 from fewbits.core.spelled import Spelled
 from fewbits.errors import SpecError
-from fewbits.policy import Default, Exact
+from fewbits.policy import Default
 from fewbits.presets import LOW_RANK, is_low_rank
 from fewbits.registry import operator
 
 MOST_RANK = 128
 SAVING = 4  # times fewer numbers in the factors than in the matrix, at least
+SMALL_SPEC = "natural:coder=rans"
+"""What vectors and small tensors travel by, which are sent exactly beside other operators."""
 _JUDGED = 65_536  # values, as in a unit
 
 
@@ -68,13 +70,18 @@ class LowRank:
 
 
 @dataclass(frozen=True, slots=True)
-class FittingOrDefault:
-    """The default policy beside `low-rank`: leaves to it what fits, and sees to the rest."""
+class FittingOrSmall:
+    """The default policy beside `low-rank`: leaves to it what fits, and sees to the rest.
+
+    What goes exactly beside other operators would be most of the bytes here.
+    """
 
     low_rank: LowRank
 
-    def __call__(self, name: str, shape: tuple[int, ...]) -> Exact | None:
-        return None if self.low_rank.fits(shape) else Default()(name, shape)
+    def __call__(self, name: str, shape: tuple[int, ...]) -> str | None:
+        if self.low_rank.fits(shape) or Default()(name, shape) is None:
+            return None
+        return SMALL_SPEC
 
 
 def matrix_shape(shape: tuple[int, ...]) -> tuple[int, int]:

@@ -28,6 +28,7 @@ def allowed(method: str, spec: str) -> bool:
 
 
 PAIRS = [(m, o) for m in METHODS for o in OPERATORS[1:] + OTHERS if allowed(m, o)]
+PAIRS += [("dgc:momentum=0.9", TOP), ("ef14:decay=0.95", TOP)]
 
 
 def check_replicas(

@@ -26,9 +26,11 @@ SOME = [
     run("ef14:momentum=0.9", FIXED, "sharded", 0.3),
     run("ef21", VARYING, "sharded", 1),
     run("diana", VARYING, "star", 0.3, pair=True),
-    run("ef-bv", FIXED, "gather", 25),
+    run("dgc:momentum=0.9", FIXED, "gather", 25),
     run("ef14", VARYING, "star", 1),
     run("ef21", FIXED, "sharded", 0.3, pair=True),
+    run("ef-bv", FIXED, "gather", 25),
+    run("ef14:decay=0.95", FIXED, "sharded", 1),
 ]
 ALL = [run(*each) for each in product(METHODS, (FIXED, VARYING), SCHEMES, BUCKETS)]
 

@@ -197,7 +197,7 @@ def test_ctrl_c_ends_all_ranks() -> None:
         ("--local-steps", "4", "--outer", "adam"),
         ("--local-steps", "4", "--operator", "fp16-hook"),
         ("--local-steps", "4", "--operator", "auto"),
-        ("--local-steps", "4", "--feedback", "ef14:momentum=0.9", "--momentum", "0"),
+        ("--local-steps", "4", "--feedback", "dgc", "--momentum", "0", "--outer", "nesterov"),
         ("--link", "fast"),
         ("--link", "1kbit"),
         ("--link", "100Mbit", "--workers", "300", "--batch-size", "300"),

@@ -301,7 +301,7 @@ def test_a_state_is_taken_where_it_belongs_and_refused_elsewhere(locals_: Any) -
         ({"threads": 0}, "threads"),
         ({"uplink": "auto"}, "name an operator"),
         ({"uplink": "naturel"}, "naturel"),
-        ({"feedback": "ef14:momentum=0.9"}, "outer='nesterov'"),
+        ({"feedback": "ef14:momentum=0.9", "outer": "nesterov"}, "take outer='sgd'"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_any_rank_is_met(

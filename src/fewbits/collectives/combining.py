@@ -50,15 +50,16 @@ def message(rule: Rule) -> Assignments:
     if rule.shifts:
         return [Assignment("values", Term(1, "values"), Term(-1, "now"))]
     if not rule.momentum:
-        return [Assignment("values", Term(1, "values"), Term(1, "now"))]
+        return [Assignment("values", Term(1, "values"), Term(rule.decay, "now"))]
     return [
         Assignment("momentum then", Term(rule.momentum, "momentum now"), Term(1, "values")),
-        Assignment("values", Term(1, "momentum then"), Term(1, "now")),
+        Assignment("values", Term(1, "momentum then"), Term(rule.decay, "now")),
     ]
 
 
 def keep(rule: Rule) -> Assignments:
-    """`Rule.keep`."""
+    """`Rule.keep`; what masks its momentum works on the host."""
+    assert not rule.masks
     if rule.shifts:
         return [Assignment("then", Term(rule.step, "then"), Term(1, "now"))]
     if rule.step == 1:

@@ -5,7 +5,6 @@ that the memories of all collectives are in the units of one gradient.
 """
 
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -51,7 +50,7 @@ class RulesOfSides(NamedTuple):
         # What goes exact has nothing to correct; but if there is momentum, it is here for all.
         there = [(own, rule) for own, rule in rules if own.uplink != Identity() or rule.momentum]
         back = [
-            (unit, replace(method.rule(unit.downlink, unit.count), momentum=0.0))
+            (unit, method.back(unit.downlink, unit.count))
             for unit in units
             if unit.downlink != Identity()
         ]

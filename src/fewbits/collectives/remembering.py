@@ -45,17 +45,17 @@ class RememberingBatch:
     """A batch's table with the memory's rows between its own."""
 
     def __init__(self, batch: Batch, rules: Sequence[tuple[Unit, Rule]]) -> None:
-        remembered = {unit.name for unit, _ in rules}
+        decays = {unit.name: rule.decay for unit, rule in rules}
         self._batch, count = batch, len(batch.table)
         self._table = Table(_ROWS * count, batch.table.columns)
         self._table.copy_rows(slice(_ENCODE, None, _ROWS), batch.table)
         self._sources = np.zeros((_ROWS * count, 3), np.intp)  # of values, x and y
         for number, slot in enumerate(batch.slots):
             message, encode = _ROWS * number + _MESSAGE, _ROWS * number + _ENCODE
-            kept = slot.name in remembered
+            kept = slot.name in decays
             self._table.let_encode(encode, remains=kept)
             if kept:
-                self._add(message, slot.count)
+                self._add(message, slot.count, decays[slot.name])
                 self._sources[encode, 0] = _THEN
             else:
                 self._table.describe(message, _CLEAR, batch.format, 0)
@@ -74,9 +74,9 @@ class RememberingBatch:
         self._batch.table.take_sizes(table, encoding)
         return table.tally(encoding)
 
-    def _add(self, at: int, count: int) -> None:
+    def _add(self, at: int, count: int, decay: float) -> None:
         """The row of a message: adds values and memory at the place of the new memory."""
         format = self._batch.format
         self._table.describe(at, _COMBINE, format, count)
-        self._table.combine(at, (1.0, 1.0), count * format.itemsize)
+        self._table.combine(at, (1.0, decay), count * format.itemsize)
         self._sources[at] = _THEN, _VALUES, _NOW

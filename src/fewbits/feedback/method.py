@@ -1,23 +1,26 @@
 r"""The methods of feedback by name, and the rule of each for an operator.
 
-Sources: EF14 Seide et al. (2014), Karimireddy et al. (2019), its momentum Lin et al. (2018); EF21
-Richtárik, Sokolov, Fatkhullin (2021); DIANA Mishchenko et al. (2019); EF-BV Condat, Yi, Richtárik
-(2022), which has EF21 and DIANA as special cases.
+Sources: EF14 Seide et al. (2014), Karimireddy et al. (2019), its momentum Lin et al. (2018); DGC,
+with its masking, Lin et al. (2018); EF21 Richtárik, Sokolov, Fatkhullin (2021); DIANA Mishchenko et
+al. (2019); EF-BV Condat, Yi, Richtárik (2022), which has EF21 and DIANA as special cases.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
+from fewbits.core.composition import Composed
 from fewbits.core.guarantee import Guarantee
 from fewbits.core.operator import Operator
 from fewbits.core.spelled import Spelled, spelled
 from fewbits.errors import SpecError
+from fewbits.families.selection import Selection
 from fewbits.feedback.rule import Array, Rule
 from fewbits.feedback.store import WORKER
+from fewbits.operators.identity import Identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,10 @@ class Feedback(Spelled, ABC):
     @abstractmethod
     def rule(self, operator: Operator, d: int, senders: int = 1) -> Rule:
         """The rule for vectors of `d` values, if the messages of `senders` are averaged."""
+
+    def back(self, operator: Operator, d: int) -> Rule:
+        """The rule of whoever sends means back: only senders of gradients have all options."""
+        return replace(self.rule(operator, d), momentum=0.0, decay=1.0)
 
     def shared_out(self, ranks: Sequence[Mapping[str, Array]], number: int) -> dict[str, Array]:
         r"""The memory that each of `number` ranks gets from the memories of all `ranks`.
@@ -61,16 +68,19 @@ class EF14(Feedback):
 
     An unbiased operator with `omega` of 1 or more does not contract, so its output is scaled by
     1 / (1 + omega). `momentum` accumulates gradients before they are compressed, in place of the
-    optimizer's momentum, which then must be 0.
+    optimizer's momentum, which then must be 0. `decay` is what is left of an error after a step.
     """
 
     name: ClassVar[str] = "ef14"
     shifts: ClassVar[bool] = False
     momentum: float = 0.0
+    decay: float = 1.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.momentum, int | float) or not 0 <= self.momentum < 1:
             raise SpecError(f"momentum must be in [0, 1), got {self.momentum!r}")
+        if not isinstance(self.decay, int | float) or not 0 < self.decay <= 1:
+            raise SpecError(f"decay must be in (0, 1], got {self.decay!r}")
 
     @property
     def has_momentum(self) -> bool:
@@ -78,7 +88,43 @@ class EF14(Feedback):
 
     def rule(self, operator: Operator, d: int, senders: int = 1) -> Rule:
         scale = _contracting(self, operator, d)
-        return Rule(False, scale, scale, self.momentum)
+        return Rule(False, scale, scale, self.momentum, self.decay)
+
+
+@dataclass(frozen=True, slots=True)
+class DGC(Feedback):
+    """EF14 with momentum that begins anew where a value was sent, for operators that send few.
+
+    Else a value that is sent late would push on for as long as the momentum lasts. What travels
+    exactly is sent in every step, and keeps its momentum.
+    """
+
+    name: ClassVar[str] = "dgc"
+    shifts: ClassVar[bool] = False
+    momentum: float = 0.9
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.momentum, int | float) or not 0 < self.momentum < 1:
+            raise SpecError(f"momentum of dgc must be in (0, 1), got {self.momentum!r}")
+
+    @property
+    def has_momentum(self) -> bool:
+        return True
+
+    def rule(self, operator: Operator, d: int, senders: int = 1) -> Rule:
+        if operator == Identity():
+            return Rule(False, momentum=self.momentum)
+        if not _selects(operator):
+            raise SpecError(
+                f"dgc forgets the momentum of what is sent, and {operator} sends all: use "
+                f"ef14:momentum={self.momentum:g}, or an operator such as "
+                "top-k:fraction=0.01|natural"
+            )
+        scale = _contracting(self, operator, d)
+        return Rule(False, scale, scale, self.momentum, masks=True)
+
+    def back(self, operator: Operator, d: int) -> Rule:
+        return EF14().rule(operator, d)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +170,7 @@ class EFBV(Feedback):
         return Rule(True, 1 / (1 + omega), 1 / (1 + omega / senders))
 
 
-FEEDBACKS: dict[str, type[Feedback]] = {cls.name: cls for cls in (EF14, EF21, Diana, EFBV)}
+FEEDBACKS: dict[str, type[Feedback]] = {cls.name: cls for cls in (EF14, DGC, EF21, Diana, EFBV)}
 
 
 def feedback(spec: str | Feedback) -> Feedback:
@@ -135,6 +181,12 @@ def feedback(spec: str | Feedback) -> Feedback:
     True
     """
     return spelled(spec, Feedback, FEEDBACKS, "feedback")  # type: ignore[type-abstract]
+
+
+def _selects(operator: Operator) -> bool:
+    """Whether it sends some of the values only."""
+    stages = operator.before if isinstance(operator, Composed) else ()
+    return any(isinstance(stage, Selection) for stage in stages)
 
 
 def _contracting(method: Feedback, operator: Operator, d: int) -> float:

@@ -21,13 +21,16 @@ class Rule:
     r"""A memory has `rows` rows: the error or the shift, and with `momentum` the momentum.
 
     `step` is $\lambda$ and `scale` is $\nu$; for an error memory both are $s$. With momentum
-    $u^+ = \beta u + g$ takes the place of $g$.
+    $u^+ = \beta u + g$ takes the place of $g$. With `decay` $\delta$ an error memory counts as
+    $\delta e$ when the message is made. What is sent `masks` the momentum: it begins anew there.
     """
 
     shifts: bool
     step: float = 1.0
     scale: float = 1.0
     momentum: float = 0.0
+    decay: float = 1.0
+    masks: bool = False
 
     @property
     def rows(self) -> int:
@@ -42,11 +45,16 @@ class Rule:
             np.multiply(now[1], now.dtype.type(self.momentum), out=then[1])
             then[1] += g
             g[...] = then[1]
-        g += now[0]
+        if self.decay == 1:
+            g += now[0]
+        else:
+            g += now[0] * now.dtype.type(self.decay)
 
     def keep(self, message: Array, now: Array, then: Array) -> None:
         """Write the sender's memory to `then`, whose row 0 holds the decoded message before."""
         own = then[0]
+        if self.masks:
+            then[1][own != 0] = 0
         if self.shifts:
             _scale(own, self.step)
             own += now[0]

@@ -8,7 +8,7 @@ from typing import Any, Required
 
 from fewbits.errors import SpecError
 from fewbits.feedback import feedback as named_feedback
-from fewbits.localsgd.outer import Outer
+from fewbits.localsgd.outer import Outer, refuse_two_momenta
 from fewbits.localsgd.outer import outer as named_outer
 from fewbits.session import MeanOptions, Options, listed, option
 from fewbits.switch.job import SWITCH
@@ -87,11 +87,8 @@ class LocalOptions(Options):
             raise SpecError(
                 "collective 'switch' sums gradients of every step: it is for fewbits.ddp"
             )
-        if self.feedback is not None and named_feedback(self.feedback).has_momentum:
-            raise SpecError(
-                f"feedback {self.feedback} has momentum, which is the outer step's: "
-                "outer='nesterov'"
-            )
+        if self.feedback is not None:
+            refuse_two_momenta(named_feedback(self.feedback), named_outer(self.outer))
 
     def _check_fragments(self) -> None:
         steps, count, delay, blend = self.local_steps, self.fragments, self.delay, self.blend

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from fewbits.core.spelled import Spelled, spelled
 from fewbits.errors import SpecError
+from fewbits.feedback import Feedback
 
 _PIECE = 65_536  # values that stay in the cache while they are worked on
 _Array = npt.NDArray[Any]
@@ -101,6 +102,15 @@ class Nesterov(Outer):
 
 
 RULES: dict[str, type[Outer]] = {cls.name: cls for cls in (Sgd, Nesterov)}
+
+
+def refuse_two_momenta(feedback: Feedback, rule: Outer) -> None:
+    """Refuse momentum in the memories beside that of the outer step."""
+    if feedback.has_momentum and rule.has_momentum:
+        raise SpecError(
+            f"feedback {feedback} has momentum, and so has the outer step: take outer='sgd', or "
+            "feedback without momentum"
+        )
 
 
 def outer(spec: str | Outer) -> Outer:

@@ -10,7 +10,7 @@ from fewbits.core.operator import Operator
 from fewbits.errors import SpecError
 from fewbits.feedback import Feedback
 from fewbits.feedback import feedback as named_feedback
-from fewbits.low_rank import FittingOrDefault, LowRank, low_rank
+from fewbits.low_rank import FittingOrSmall, LowRank, low_rank
 from fewbits.operators.identity import Identity
 from fewbits.policy import Policy
 from fewbits.presets import AUTO
@@ -77,7 +77,7 @@ def _factored(
     if options.collective not in ("sharded", "gather") or options.across is not None:
         given = "across=" if options.across is not None else f"collective={options.collective!r}"
         raise SpecError(f"{wanted} has exchanges of its own: leave {given} out, or use 'tiny'")
-    rules = policies.resolved(options.policy, FittingOrDefault(wanted))
+    rules = policies.resolved(options.policy, FittingOrSmall(wanted))
     return replace(_routed(_REST, None, None, rules, model), low_rank=wanted)
 
 
@@ -100,8 +100,8 @@ def _routed(
     method = None if feedback is None else named_feedback(feedback)
     back = _default_downlink(there, method) if downlink is None else operator(downlink)
     if method is not None:
-        for each in (there, back):
-            method.rule(each, UNIT)
+        method.rule(there, UNIT)
+        method.back(back, UNIT)
     return Routing(there, back, rules, model, method)
 
 

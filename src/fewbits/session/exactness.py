@@ -23,7 +23,7 @@ def _unfitted(routing: Routing) -> str | None:
     own, known = routing.low_rank, [routing.model.known[name] for name in routing.choices]
     if own is None or any(map(routing.is_factored, known)):
         return None
-    before = f"{own} sends nothing as factors, so what is compressed goes as with 'tiny': "
+    before = f"{own} sends nothing as factors, so large tensors go as with 'tiny': "
     if any(own.fits(each.shape) for each in known):
         return f"{before}policy= says otherwise of every matrix that fits"
     most, name = max(((most_rank(each.shape), each.name) for each in known), default=(0, ""))

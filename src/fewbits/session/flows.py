@@ -12,6 +12,7 @@ from fewbits.collectives.aligned import refused
 from fewbits.collectives.units import total_format
 from fewbits.core.operator import Operator
 from fewbits.errors import DisagreementError, SpecError
+from fewbits.feedback import DGC
 from fewbits.presets import AUTO
 from fewbits.reference.formats import BY_NAME, FLOAT32, Format
 from fewbits.session.adapter import AdapterParts, SessionComm
@@ -44,6 +45,8 @@ class Flow:
             return ""
         if routing.low_rank is not None:
             raise SpecError(f"{routing.low_rank} works on the host: {_STAGED}")
+        if isinstance(routing.feedback, DGC):
+            raise SpecError(f"feedback {routing.feedback} works on the host: {_STAGED}")
         for operator, count, format in _used(routing, self._adapter.formats):
             why = backend.refusal(self.device, operator.kernel(count, format), format)
             if why is not None:

@@ -206,9 +206,11 @@ def _check_feedback(settings: TrainSettings) -> None:
             f"--feedback {method} has momentum, and so has the optimizer: add --momentum 0"
         )
     ours = [spec for spec in settings.operators if not is_reference(spec)]
-    for spec in [*ours, *([settings.downlink] if settings.downlink else [])]:
+    for spec in ours:
         if spec not in presets.PRESETS and spec != AUTO:
             method.rule(registry.operator(spec), UNIT)
+    if settings.downlink:
+        method.back(registry.operator(settings.downlink), UNIT)
 
 
 def _check_switch(settings: TrainSettings) -> None:
@@ -264,7 +266,8 @@ def _check_rounds(settings: TrainSettings) -> None:
         return
     if settings.local_steps < 1:
         raise SpecError("--local-steps must be at least 1")
-    from fewbits.localsgd.outer import outer  # torch comes with it
+    # torch comes with it
+    from fewbits.localsgd.outer import outer, refuse_two_momenta
 
     outer(settings.outer or SGD)
     for spec in settings.operators:
@@ -272,8 +275,8 @@ def _check_rounds(settings: TrainSettings) -> None:
             raise SpecError(
                 f"--operator {spec} is for gradients of every step: leave --local-steps out"
             )
-    if settings.feedback is not None and feedback(settings.feedback).has_momentum:
-        raise SpecError(f"--feedback {settings.feedback}: with --local-steps use --outer nesterov")
+    if settings.feedback is not None:
+        refuse_two_momenta(feedback(settings.feedback), outer(settings.outer or SGD))
 
 
 def _check_checkpoint(settings: TrainSettings) -> None:

@@ -129,8 +129,12 @@ class Simulation:
             batch,
             np.dtype(kind).type,
         )
-        self.method, _, given = method.partition(":momentum=")
-        self.beta = float(given or 0)
+        name, _, given = method.partition(":")
+        options = dict(each.split("=") for each in given.split(",") if each)
+        self.masks, self.method = name == "dgc", "ef14" if name == "dgc" else name
+        self.beta, self.decay = (
+            float(options.get(*own)) for own in (("momentum", 0), ("decay", 1))
+        )
         zeros = {unit.name: np.zeros(unit.count, kind) for unit in batch}
         self.worker = [dict(zeros) for _ in range(world)]
         self.velocity = [dict(zeros) for _ in range(world)]
@@ -168,8 +172,12 @@ class Simulation:
         if self.method == "ef14":
             if self.beta:
                 g = self.velocity[rank][name] = self.type(self.beta) * self.velocity[rank][name] + g
-            message = g + memory[name]
+            message = g + self.type(self.decay) * memory[name]
             sent = _lossy(unit.uplink, message, rng, name)
+            if self.masks:
+                self.velocity[rank][name] = np.where(
+                    sent == 0, self.velocity[rank][name], self.type(0)
+                )
             memory[name] = message - self.type(step) * sent
         else:
             sent = _lossy(unit.uplink, g - memory[name], rng, name)

@@ -20,6 +20,8 @@ RULES = [
     Rule(False, 0.3, 0.3),
     Rule(False, momentum=0.9),
     Rule(False, 0.7, 0.7, 0.5),
+    Rule(False, decay=0.95),
+    Rule(False, 0.7, 0.7, 0.5, 0.9),
     Rule(True),
     Rule(True, 0.25, 0.8),
 ]

@@ -61,6 +61,36 @@ def test_collectives_are_the_formulas_of_the_papers(
     assert any(array.any() for key, array in memory.items() if key.startswith("worker"))
 
 
+@EVERY
+@pytest.mark.parametrize(
+    ("method", "spec"),
+    [
+        ("dgc:momentum=0.9", "top-k:fraction=0.1|natural"),
+        ("dgc:momentum=0.5", "rand-k:fraction=0.25|natural"),
+        ("ef14:decay=0.75", "top-k:fraction=0.1|natural"),  # in the table that encodes
+        ("ef14:momentum=0.5,decay=0.75", "natural"),
+    ],
+)
+def test_senders_options_are_the_formulas_of_the_papers(
+    collective: str, method: str, spec: str
+) -> None:
+    batch, given, bad = units(SIZES, spec), values(COUNT), 3
+
+    def sick(rank: int, step: int) -> np.ndarray:
+        g = given(rank, step).copy()
+        g[7] = np.inf if (rank, step) == (1, bad) else g[7]
+        return g
+
+    courses = reduced(collective, method, 2, batch, given=sick, steps=bad + 1, cuts=(1, 3))
+    simulation = Simulation(collective, method, 2, batch, np.float32)
+    for step, mean in enumerate(courses[0].means[:bad]):
+        expected = simulation.step(step, [given(r, step) for r in range(2)], ())
+        assert mean.tobytes() == expected.tobytes(), step
+    for rank, course in enumerate(courses):
+        same(course.memories[bad - 1], simulation.memories(rank))
+        same(course.memories[bad], course.memories[bad - 1])  # the last step left no trace
+
+
 @pytest.mark.parametrize(
     ("collective", "method", "world", "format"),
     some(product(COLLECTIVES, METHODS, (1, 2, 5), (FLOAT32, FLOAT64)), 5),

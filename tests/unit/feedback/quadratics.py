@@ -74,9 +74,20 @@ class Run:
 
 
 def ef14(
-    f: Quadratic, c: Compressor, gamma: float, steps: int, *, factor: float = 1, beta: float = 0
+    f: Quadratic,
+    c: Compressor,
+    gamma: float,
+    steps: int,
+    *,
+    factor: float = 1,
+    beta: float = 0,
+    decay: float = 1,
+    masks: bool = False,
 ) -> Run:
-    """e = v - s C(v) for v = e + u, u = beta u + g (Lin et al. without beta: Seide et al.)."""
+    """e = v - s C(v) for v = decay e + u, u = beta u + g (Lin et al. without beta: Seide et al.).
+
+    Lin et al. also mask: u = 0 where a value was sent.
+    """
     x = np.zeros(SIZE, np.float32)
     errors = [np.zeros(SIZE, np.float32) for _ in range(WORKERS)]
     momenta = [np.zeros(SIZE, np.float32) for _ in range(WORKERS)]
@@ -85,8 +96,10 @@ def ef14(
         total = np.zeros(SIZE, np.float32)
         for i in range(WORKERS):
             momenta[i] = np.float32(beta) * momenta[i] + f.gradient(i, x)
-            v = errors[i] + momenta[i]
+            v = np.float32(decay) * errors[i] + momenta[i]
             sent = c(v, step, i)
+            if masks:
+                momenta[i] = np.where(sent == 0, momenta[i], np.float32(0))
             errors[i] = v - np.float32(factor) * sent
             total = total + sent
         x = x - np.float32(gamma) * (np.float32(factor) * (total / np.float32(WORKERS)))

@@ -4,7 +4,7 @@ import pytest
 
 import fewbits
 from fewbits import SpecError
-from fewbits.feedback import EF14, EF21, EFBV, Diana, Feedback, Rule, feedback
+from fewbits.feedback import DGC, EF14, EF21, EFBV, Diana, Feedback, Rule, feedback
 
 TOP = fewbits.operator("top-k:fraction=0.1|natural")
 NATURAL = fewbits.operator("natural")  # omega is 1/8
@@ -16,6 +16,9 @@ SPARSE = fewbits.operator("rand-k:fraction=0.25|natural")  # omega is 4 * 9/8 - 
     [
         ("ef14", EF14()),
         ("ef14:momentum=0.9", EF14(0.9)),
+        ("ef14:decay=0.95", EF14(decay=0.95)),
+        ("dgc", DGC()),
+        ("dgc:momentum=0.5", DGC(0.5)),
         ("ef21", EF21()),
         ("diana", Diana()),
         ("ef-bv", EFBV()),
@@ -30,8 +33,12 @@ def test_a_spec_names_a_method_and_a_method_its_spec(spec: str, method: Feedback
 @pytest.mark.parametrize(
     ("spec", "text"),
     [
-        ("ef99", "feedback must be ef14, ef21, diana or ef-bv, got 'ef99'"),
-        ("", "feedback must be ef14, ef21, diana or ef-bv, got ''"),
+        ("ef99", "feedback must be ef14, dgc, ef21, diana or ef-bv, got 'ef99'"),
+        ("", "feedback must be ef14, dgc, ef21, diana or ef-bv, got ''"),
+        ("ef14:decay=0", r"decay must be in \(0, 1\], got 0"),
+        ("ef14:decay=1.5", r"decay must be in \(0, 1\], got 1.5"),
+        ("dgc:momentum=0", r"momentum of dgc must be in \(0, 1\), got 0"),
+        ("dgc:momentum=1", r"momentum of dgc must be in \(0, 1\), got 1"),
         ("ef14:momentum=1", r"momentum must be in \[0, 1\), got 1"),
         ("ef14:momentum=-0.1", r"momentum must be in \[0, 1\), got -0.1"),
         ("ef14:momentum=nan", "nan"),
@@ -51,6 +58,9 @@ def test_what_is_no_method_is_refused(spec: object, text: str) -> None:
         (EF14(), TOP, Rule(False)),
         (EF14(0.5), NATURAL, Rule(False, momentum=0.5)),
         (EF14(), SPARSE, Rule(False, 2 / 9, 2 / 9)),
+        (DGC(), TOP, Rule(False, momentum=0.9, masks=True)),
+        (DGC(0.5), SPARSE, Rule(False, 2 / 9, 2 / 9, 0.5, masks=True)),
+        (EF14(decay=0.9), TOP, Rule(False, decay=0.9)),
         (EF21(), TOP, Rule(True)),
         (EF21(), NATURAL, Rule(True)),
         (EF21(), SPARSE, Rule(True, 2 / 9, 2 / 9)),
@@ -65,8 +75,21 @@ def test_the_rule_has_the_factors_of_the_papers(
 ) -> None:
     found = method.rule(operator, 64, senders=4)
     assert (found.shifts, found.momentum) == (rule.shifts, rule.momentum)
+    assert (found.decay, found.masks) == (rule.decay, rule.masks)
     assert (found.step, found.scale) == pytest.approx((rule.step, rule.scale))
     assert found.rows == (2 if rule.momentum else 1)
+
+
+def test_the_way_back_has_neither_momentum_nor_decay_nor_mask() -> None:
+    plain = Rule(False)
+    for method in (EF14(0.9, 0.5), DGC()):
+        assert method.back(TOP, 64) == plain
+    assert DGC().back(NATURAL, 64) == plain
+
+
+def test_dgc_refuses_what_sends_all_values_and_says_what_to_use() -> None:
+    with pytest.raises(SpecError, match=r"natural sends all: use ef14:momentum=0.9, or an operat"):
+        DGC().rule(NATURAL, 64)
 
 
 def test_diana_refuses_a_biased_operator_and_says_what_to_use() -> None:

@@ -51,6 +51,36 @@ def test_ef14_is_the_published_update(spec: str, beta: float) -> None:
     )
 
 
+@pytest.mark.parametrize("beta", [0, 0.9])
+@pytest.mark.parametrize("spec", ["top-k:fraction=0.1|natural", "sign"])
+def test_an_error_decays_before_it_is_added(spec: str, beta: float) -> None:
+    f, method = problem(), f"ef14:momentum={beta},decay=0.75"
+    decayed = ef14(f, compressor(spec), GAMMA / 5, STEPS, beta=beta, decay=0.75)
+    same(ours(f, method, spec, GAMMA / 5, STEPS), decayed)
+    whole = ef14(f, compressor(spec), GAMMA / 5, STEPS, beta=beta)
+    assert whole.points[-1].tobytes() != decayed.points[-1].tobytes()
+
+
+@pytest.mark.parametrize("spec", ["top-k:fraction=0.1|natural", NOT_CONTRACTING])
+def test_dgc_is_the_published_update(spec: str) -> None:
+    f = problem()
+    scale = factor(spec) if spec == NOT_CONTRACTING else 1
+    masked = ef14(f, compressor(spec), GAMMA / 5, STEPS, factor=scale, beta=0.9, masks=True)
+    same(ours(f, "dgc:momentum=0.9", spec, GAMMA / 5, STEPS), masked)
+    for errors, momenta in masked.workers:
+        assert 0 < (momenta == 0).mean() < 0.5  # some have begun anew, and not all
+        assert np.abs(errors[momenta == 0]).max() < np.abs(errors).max()
+
+
+def test_what_travels_exactly_keeps_its_momentum_with_dgc() -> None:
+    sender = Sender.of("dgc:momentum=0.5", "identity", d=2)
+    memory = sender.init(2)
+    for step, expected in enumerate(([2, -4], [3, -6], [3.5, -7])):
+        frame, memory = sender.step(np.float32([2, -4]), memory, Rng.from_seed(step))
+        assert fewbits.decompress(frame).tolist() == expected
+    assert memory.tolist() == [[0, 0], [3.5, -7]]
+
+
 @pytest.mark.parametrize("beta", [0, 0.5])
 def test_ef14_scales_what_does_not_contract(beta: float) -> None:
     f, spec = problem(), NOT_CONTRACTING

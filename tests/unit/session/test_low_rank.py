@@ -12,8 +12,8 @@ import fewbits
 from fewbits import DisagreementError, SpecError
 from fewbits.collectives.comm import LocalComm
 from fewbits.feedback.store import BASIS, WORKER
-from fewbits.low_rank import FittingOrDefault, LowRank, low_rank
-from fewbits.policy import Default, Exact
+from fewbits.low_rank import SMALL_SPEC, FittingOrSmall, LowRank, low_rank
+from fewbits.policy import Default
 from fewbits.presets import LOW_RANK, PRESETS
 from fewbits.session import (
     AdapterParts,
@@ -114,13 +114,17 @@ def test_all_ranks_end_with_the_same_means(ranks: int) -> None:
     assert len({bits(each) for each in means}) == 1
     routing = group[0].routing
     assert {each.name for each in PARAMETERS if routing.is_factored(each)} == FACTORED
-    assert routing.choices["bias"] == Exact("one-dimensional")
-    assert routing.choices["small"] == Exact("under 16384 elements")
+    assert routing.choices["bias"] == routing.choices["small"] == fewbits.operator(SMALL_SPEC)
     assert routing.choices["large"] == fewbits.operator(PRESETS["tiny"].operator)
-    exact = np.zeros(BIAS.size, np.float32)
-    for rank in range(ranks):
-        exact += gradient(rank, 0, "bias")
-    assert (means[0][0]["bias"] == exact / np.float32(ranks)).all()
+    # Vectors lose at most half of a value both ways, and memories give it back.
+    bias = [np.mean([gradient(rank, n, "bias") for rank in range(ranks)], 0) for n in range(3)]
+    assert np.abs(means[0][0]["bias"] - bias[0]).max() > 0
+    given = sum(memories(own)["worker/bias/0"][0] for own in group) / ranks
+    back = [memories(own).get("master/bias/0") for own in group]
+    given = given + next(own[0] for own in back if own is not None)
+    np.testing.assert_allclose(
+        sum(own["bias"] for own in means[0]) + given, sum(bias), rtol=1e-5, atol=1e-5
+    )
     close(group)
 
 
@@ -148,7 +152,8 @@ def test_values_of_other_types_are_averaged_in_place(dtype: Any) -> None:
     assert len({bits(each) for each in means}) == 1
     assert all(each[name].dtype == dtype for each in means[0] for name in each)
     mean = np.mean([gradient(rank, 0, "bias").astype(dtype) for rank in range(3)], axis=0)
-    np.testing.assert_allclose(means[0][0]["bias"], mean, rtol=1e-2, atol=1e-3)
+    lost = means[0][0]["bias"].astype(np.float64) - mean
+    assert 0 < (lost**2).sum() < 0.3 * (mean.astype(np.float64) ** 2).sum()  # natural, twice
     close(group)
 
 
@@ -220,12 +225,13 @@ def test_reports_name_the_stage_and_count_real_bytes() -> None:
     report = Report(**group[0].figures())
     assert report.payload_bytes + report.header_bytes == sent[0]
     assert report.uplink == report.downlink == "low-rank|sparse-dithering"
-    assert report.compressed_elements == report.factored_elements == TALL.size
+    assert report.factored_elements == TALL.size
+    assert report.compressed_elements == TALL.size + BIAS.size
     line = (
         f"factors     {TALL.size:,} elements travel as factors of matrices, in one hop to each rank"
     )
     assert line in str(report)
-    assert report.memory_bytes == 2 * 4 * (TALL.size + 50 * 8)
+    assert report.memory_bytes == 2 * 4 * (TALL.size + 50 * 8 + BIAS.size)
     assert 0 < report.payload_bytes < report.plain_bytes / 10
     close(group)
 
@@ -305,7 +311,7 @@ WIDER, HUGE = ModelParameter("wider", (129, 128)), ModelParameter("huge", (400, 
     ("model", "policy", "words"),
     [
         ((WIDER, BIAS), None, r"20 · \(m \+ n\) < mn / 4; rank=16 fits wider$"),
-        ((BIAS,), None, "say 'tiny', or name an operator; 0 % of 33 values are compressed"),
+        ((BIAS,), None, "say 'tiny', or name an operator$"),
         ((HUGE, BIAS), {"huge": "natural"}, "policy= says otherwise of every matrix that fits$"),
     ],
 )
@@ -356,7 +362,8 @@ def test_what_fits_is_four_times_smaller(shape: tuple[int, ...], fits: bool) -> 
     own = low_rank(SPEC)
     assert isinstance(own, LowRank)
     assert own.fits(shape) == fits
-    assert FittingOrDefault(own)("x", shape) == (None if fits else Default()("x", shape))
+    small = SMALL_SPEC if Default()("x", shape) is not None else None
+    assert FittingOrSmall(own)("x", shape) == (None if fits else small)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,8 @@ from fewbits.session import (
     Report,
     Session,
 )
-from fewbits.session.defaults import route
+from fewbits.session.defaults import routes
+from fewbits.session.routing import Routing
 from fewbits.train import data
 from fewbits.transport.tensors import TensorValues
 
@@ -50,7 +51,7 @@ class Ranks:
         self.sessions = [
             Session(
                 comm,
-                route(uplink, downlink, chosen, ModelParameters(given)),
+                _routing(uplink, downlink, chosen, ModelParameters(given)),
                 chosen,
                 AdapterParts(has_thread=False),
             )
@@ -78,6 +79,15 @@ class Ranks:
 
     def _reduce(self, session: Session, gradient: Tensor) -> None:
         session.submit(Job(0, TensorValues(gradient), self._trained, is_last=True))
+
+
+def _routing(
+    uplink: str, downlink: str | None, options: Options, model: ModelParameters
+) -> Routing:
+    """What DDP would take."""
+    found = routes(uplink, downlink, options, model)
+    assert isinstance(found, Routing), "auto measures a link, and here is none"
+    return found
 
 
 def gradient(
