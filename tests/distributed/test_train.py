@@ -1,24 +1,14 @@
 """`fewbits train` as ranks that somebody else has started."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from launch import Launcher
+from trained import train
 
 import cases
 from fewbits.collectives import header
 from printed import check_nodes
-
-SMALL = ("--json", "--epochs", "1", "--seed", "3")
-
-
-def train(launcher: Launcher, world: int, *arguments: str) -> dict[str, Any]:
-    told = launcher.results("command", world, arguments=["train", *SMALL, *arguments])
-    assert [own["code"] for own in told] == [0] * world
-    printed, *others = (own["printed"] for own in told)
-    assert not any(others)
-    return json.loads(printed)
 
 
 def test_every_operator_trains_and_keeps_the_replicas_alike(launcher: Launcher) -> None:

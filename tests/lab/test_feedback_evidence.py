@@ -1,11 +1,6 @@
 """The evidence for presets: what was run, and ranks in one process are those of DDP."""
 
-import hashlib
 import importlib
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -72,42 +67,3 @@ def test_the_reference_of_e4m3_is_that_of_ml_dtypes() -> None:
     blocks, scale = bias.scaled(x, 448.0)
     cast = blocks.astype(ml_dtypes.float8_e4m3fn).astype(np.float32)
     assert np.array_equal(bias.e4m3(x), bias.unscaled(cast, scale, x))
-
-
-@pytest.mark.parametrize(
-    ("operator", "memory"),
-    [
-        ("tiny", None),
-        ("two-bit", None),
-        pytest.param("top-k:fraction=0.01|natural", "ef14:momentum=0.9", marks=pytest.mark.soak),
-    ],
-)
-def test_ranks_in_one_process_end_with_the_bits_of_ddp(operator: str, memory: str | None) -> None:
-    simulated = script("training.simulated")
-    import torch
-
-    from fewbits.train import data, models
-
-    torch.set_num_threads(1)
-    dataset = data.load("digits")
-    torch.manual_seed(SEED)
-    net = models.build("cnn", dataset)
-    momentum = 0.0 if memory else 0.9  # the feedback has it where it is given
-    optimizer = torch.optim.SGD(net.parameters(), 0.05, momentum)
-    ranks = simulated.Ranks(net, RANKS, operator, feedback=memory, seed=SEED)
-    for batch in data.order(SEED, 0, len(dataset.train.inputs), 256):
-        shares = batch.reshape(RANKS, -1)
-        mean = ranks.mean([simulated.gradient(net, dataset, own) for own in shares])
-        simulated.step(net, optimizer, mean)
-    ranks.close()
-    state = hashlib.sha256()
-    for parameter in net.parameters():
-        state.update(parameter.detach().numpy().tobytes())
-    given = ["--momentum", str(momentum), *(["--feedback", memory] if memory else [])]
-    command = [
-        sys.executable, "-m", "fewbits.train", "--json", "--operator", operator, *given,
-        "--workers", str(RANKS), "--epochs", "1", "--batch-size", "256", "--seed", str(SEED),
-    ]  # fmt: skip
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, check=True, capture_output=True, env=environment)
-    assert json.loads(done.stdout)["runs"][0]["parameters_sha256"] == state.hexdigest()

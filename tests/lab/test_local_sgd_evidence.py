@@ -37,37 +37,6 @@ def train(*arguments: str) -> dict[str, Any]:
     return run
 
 
-def simulated_sha256() -> str:
-    """One epoch of digits on ranks that are threads; its last round is cut short."""
-    simulated, study = script("training.simulated"), script("studies.local_sgd.run")
-    import torch
-
-    from fewbits.train import data, models
-
-    torch.set_num_threads(1)
-    dataset, nets = data.load("digits"), []
-    for _ in range(RANKS):
-        torch.manual_seed(SEED)
-        nets.append(models.build("cnn", dataset))
-    inner = [torch.optim.SGD(net.parameters(), 0.05, 0.9) for net in nets]
-    ranks = simulated.Locals(nets, OPERATOR, local_steps=H, outer="nesterov", seed=SEED)
-    order = data.order(SEED, 0, len(dataset.train.inputs), BATCH)
-    assert len(order) % H
-    for batch in order:
-        for net, own, chosen in zip(nets, inner, batch.reshape(RANKS, -1), strict=True):
-            study.local_step(net, own, dataset, chosen)
-        ranks.step()
-    ranks.sync()
-    ranks.close()
-    found: str = study.digest(nets[0])
-    assert study.digest(nets[1]) == found
-    return found
-
-
-def test_simulated_ranks_end_with_the_bits_of_real_ones() -> None:
-    assert train("--epochs", "1")["parameters_sha256"] == simulated_sha256()
-
-
 @pytest.mark.soak
 def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path) -> None:
     """Six processes; the gate has the same of the adapter alone."""
