@@ -16,6 +16,9 @@ Whole trainings were measured with these.
 LOW_RANK = "low-rank"
 """The name of a preset, and of a stage between ranks."""
 
+SPARSE_LOCO = "sparse-loco"
+"""The name of a preset for ranks that train alone for many steps."""
+
 SLOW_LINK = "two-bit"
 """The preset that both consider too; coding takes longer, so only slow links leave it a chance."""
 
@@ -39,6 +42,11 @@ PRESETS = {
         "low-rank:rank=8|sparse-dithering",
         "ef14",
         "fewer bytes still, for matrices: thin factors of them; other tensors as with tiny",
+    ),
+    SPARSE_LOCO: Preset(
+        "top-k:fraction=0.03|sparse-dithering:nu=0.2,scale=least-squares",
+        "ef14:decay=0.95",
+        "for LocalSGD: the largest changes of each unit, at about two bits, and errors that fade",
     ),
     "one-bit": Preset(
         "trellis:nu=1.65,rounding=subtractive",

@@ -11,6 +11,8 @@ from fewbits import DisagreementError, SpecError
 from fewbits.collectives.comm import LocalComm
 from fewbits.collectives.progress import RankProgress
 from fewbits.core.operator import Operator
+from fewbits.low_rank import low_rank
+from fewbits.presets import LOW_RANK, PRESETS
 from fewbits.rng import Rng
 from fewbits.session import (
     ArrayValues,
@@ -21,12 +23,14 @@ from fewbits.session import (
     Report,
     Session,
     auto,
+    thin,
 )
 from fewbits.session.auto import Auto, Figures
 from fewbits.session.defaults import routes
 from fewbits.session.plain import Plain
 from fewbits.session.reducer import Compressed, Reducer
 from fewbits.session.routing import Routing
+from fewbits.theory import cost
 from fewbits.theory.cost import Codec
 
 SAMPLE = np.random.default_rng(1).standard_normal(65_536, np.float32)
@@ -103,6 +107,59 @@ def test_the_fastest_by_the_clock_is_chosen() -> None:
     assert decision.bandwidth_bits_per_second == pytest.approx(8 * 40e6 / 3.38)
     assert decision.compute_seconds == pytest.approx(0.02)
     assert "tiny since step" in str(decision)
+
+
+def fitting(**options: Any) -> tuple[Auto, dict[str, float]]:
+    """With a matrix that fits `low-rank`, and the seconds of each candidate's step."""
+    chosen, progress = Options(allow_bias=True, **options), RankProgress()
+    model = ModelParameters([ModelParameter("weight", (4000, 2500))])
+    made: dict[str, Reducer] = {
+        name: Compressed(each, progress, chosen, Rng.from_seed(0))
+        for name, each in candidate_routings(chosen, model).items()
+    }
+    made["none"] = Plain(made["none"].routing, progress)
+    made["none"].routing.sizes["weight"] = VALUES
+    return Auto(made, ranks=2), SLOW | {"low-rank": 0.08}
+
+
+def test_factors_are_tried_where_a_matrix_fits_and_bias_is_allowed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(thin, "measured", lambda *_: Codec(0.01, 1e9, 1e9))
+    chooser, times = fitting()
+    assert list(chooser.candidates)[-2:] == ["low-rank", "tiny"]
+    assert drive(chooser, times, 110)[-1] == "low-rank"
+    assert "low-rank" not in fitting(collective="star")[0].candidates
+    small = ModelParameters([ModelParameter("weight", (40, 40))])
+    for options, model in ((Options(allow_bias=True), small), (Options(), small)):
+        assert "low-rank" not in candidate_routings(options, model)
+    large = ModelParameters([ModelParameter("weight", (4000, 2500))])
+    assert "low-rank" not in candidate_routings(Options(), large)
+
+
+def test_factors_are_not_tried_where_their_passes_take_longer_than_a_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(thin, "measured", lambda *_: Codec(0.01, 1e9, 2e9))
+    chooser, times = fitting()
+    used = drive(chooser, dict.fromkeys(times, 0.0201), 80)
+    assert "low-rank" not in used
+    assert chooser.decision is not None
+    found = {each.name: each for each in chooser.decision.choices}
+    assert (found["low-rank"].predicted or 0) == pytest.approx(0.02 + 0.015, rel=0.1)
+
+
+def test_what_factors_cost_is_told_of_the_model() -> None:
+    wanted = low_rank(PRESETS[LOW_RANK].operator)
+    assert wanted is not None
+    parameters = [ModelParameter("weight", (400, 200)), ModelParameter("bias", (400,))]
+    told = {wanted.operator: 2.0}
+    found = thin.measured(wanted, parameters, SAMPLE, lambda own: told.get(own, 5.0))
+    assert found.bits_per_value == pytest.approx((8 * 600 * 2 + 400 * 5) / 80_400)
+    assert 1e6 < found.encode_values_per_second < 1e12
+    for ranks, sent, hops in ((2, 100, 2), (4, 300, 2), (5, 160, 4)):
+        assert cost.factored(100, ranks) == (100, 100, sent, hops)
+    assert cost.factored(100, 1).sent == 0
 
 
 def test_bias_must_be_allowed() -> None:

@@ -36,10 +36,7 @@ from fewbits.low_rank import LowRank
 from fewbits.reference import low_rank as reference
 from fewbits.reference.tally import Tally
 from fewbits.rng import Rng
-
-FEW_RANKS = 4
-"""So many ranks send factors to each other in one hop: few bytes, twice, and nothing lost on a way
-back. Beyond, every rank averages a share."""
+from fewbits.theory.cost import FEW_RANKS
 
 
 def exchange_of(ranks: int, collective: str) -> FactorExchange:

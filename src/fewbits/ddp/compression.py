@@ -117,7 +117,8 @@ def attach(
     and its feedback in one word; `"two-bit"` and `"one-bit"` are presets without bias, and
     `"low-rank"` sends thin factors of matrices, or `"low-rank:rank=4|sparse-dithering"`. `"auto"`
     measures in the first steps whether plain all-reduce, bfloat16, `natural`, `natural:coder=rans`
-    or `two-bit` is fastest on this link, with `allow_bias` also `tiny`, and keeps the fastest.
+    or `two-bit` is fastest on this link, with `allow_bias` also `tiny` or `low-rank`, and keeps the
+    fastest.
     With `across`, ranks of a node sum among each other, and only what goes to other nodes is
     compressed.
     """

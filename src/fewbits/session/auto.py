@@ -21,6 +21,7 @@ from fewbits.core.operator import Operator
 from fewbits.core.vector import Vector
 from fewbits.reference.formats import FLOAT32
 from fewbits.rng import Rng
+from fewbits.session import thin
 from fewbits.session.reducer import Reducer
 from fewbits.theory import cost
 from fewbits.theory.cost import Codec, Link, TrainingJob
@@ -139,14 +140,22 @@ class Auto:
 
     def _is_worth_trying(self, agree: Agree, sample: npt.NDArray[np.float32]) -> bool:
         """Whether the model leaves the current candidate a chance; remembers if not."""
-        codec = measured(self.reducer.routing.uplink, sample)
+        routing = self.reducer.routing
+        low_rank, traffic = routing.low_rank, cost.sharded
+        if low_rank is None:
+            codec = measured(routing.uplink, sample)
+        else:
+            model, traffic = routing.model.trained(), cost.factored
+            codec = thin.measured(
+                low_rank, model, sample, lambda own: measured(own, sample).bits_per_value
+            )
         speeds = [-codec.encode_values_per_second, -codec.decode_values_per_second]
         bits, *slowest = agree([codec.bits_per_value, *speeds])
         compute, link = self._link()
         elements = max(1, self.candidates[UNCOMPRESSED].routing.elements())
         job = TrainingJob(elements, self.ranks, compute)
         codec = Codec(bits, -slowest[0], -slowest[1])
-        seconds = cost.step_time(job, link, codec, cost.sharded).total_seconds
+        seconds = cost.step_time(job, link, codec, traffic).total_seconds
         best = min(figures.step for figures in self._figures.values())
         if seconds <= HOPELESS * best:
             return True

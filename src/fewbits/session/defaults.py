@@ -24,6 +24,7 @@ from fewbits.warned import warn_user
 
 Spec = str | Operator
 _REST = "tiny"  # for what does not fit `low-rank`
+_FACTORED = "sharded", "gather"  # collectives that factors may have
 
 
 def route(uplink: Spec, downlink: Spec | None, options: Options, model: ModelParameters) -> Routing:
@@ -55,9 +56,24 @@ def routes(
     if options.across is not None:
         raise SpecError("auto times flat exchanges only: with across= name an operator")
     rules = resolved_policy(options.policy)
-    specs = [*presets.EVERYDAY, presets.SLOW_LINK] + ["tiny"] * options.allow_bias
     plain = Routing(Identity(), Identity(), rules, model)
-    return {UNCOMPRESSED: plain} | {spec: _routed(spec, None, None, rules, model) for spec in specs}
+    found = {UNCOMPRESSED: plain} | {
+        spec: _routed(spec, None, None, rules, model)
+        for spec in (*presets.EVERYDAY, presets.SLOW_LINK)
+    }
+    if not options.allow_bias:
+        return found
+    return found | _thin(options, model) | {_REST: _routed(_REST, None, None, rules, model)}
+
+
+def _thin(options: Options, model: ModelParameters) -> dict[str, Routing]:
+    """The routing by factors as a candidate, if some matrix of the model fits."""
+    wanted = _low_rank(presets.LOW_RANK)
+    assert wanted is not None
+    fits = any(wanted.fits(each.shape) for each in model.trained())
+    if not fits or options.collective not in _FACTORED:
+        return {}
+    return {presets.LOW_RANK: _factored(wanted, None, options, model)}
 
 
 def _low_rank(uplink: Spec) -> LowRank | None:
@@ -74,7 +90,7 @@ def _factored(
     Both have memories, which need no word of the user.
     """
     presets.refuse_others(wanted.spec, downlink=downlink, feedback=options.feedback)
-    if options.collective not in ("sharded", "gather") or options.across is not None:
+    if options.collective not in _FACTORED or options.across is not None:
         given = "across=" if options.across is not None else f"collective={options.collective!r}"
         raise SpecError(f"{wanted} has exchanges of its own: leave {given} out, or use 'tiny'")
     rules = policies.resolved(options.policy, FittingOrSmall(wanted))

@@ -156,7 +156,7 @@ class Options:
     )
     allow_bias: bool = option(
         False,
-        "lets `auto` choose `tiny`, which is biased and has feedback.",
+        "lets `auto` choose `tiny` or `low-rank`, which are biased and have memories.",
         agreed=lambda allowed: str(bool(allowed)),
     )
     across: Any = option(

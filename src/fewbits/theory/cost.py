@@ -21,6 +21,9 @@ from fewbits.errors import SpecError
 from fewbits.theory.bounds import check_not_negative, check_positive, check_workers
 
 FLOAT_BITS = 32.0
+FEW_RANKS = 4
+"""So many ranks send factors of matrices to each other in one hop: few bytes, twice. Beyond, every
+rank averages a share."""
 PIECE = 16 * 65_536  # values that are exchanged together, while others are coded
 NATURAL_BITS, NATURAL_OMEGA = 9.0, 1 / 8
 _EXPONENTS = (-40.0, 80.0)  # of two: links slower and faster than any
@@ -190,6 +193,19 @@ def gather(values: int, workers: int) -> LinkTraffic:
     if workers == 1:
         return LinkTraffic(0, 0, 0, 0)
     return LinkTraffic(values, workers * values, values * (workers - 1), 1)
+
+
+def factored(values: int, workers: int) -> LinkTraffic:
+    """Factors of matrices, for a codec whose bits are those of factors, a value of the matrix.
+
+    Two exchanges follow each other, each of one hop among few ranks, and of two beyond.
+    """
+    if workers == 1:
+        return LinkTraffic(0, 0, 0, 0)
+    others = workers - 1
+    if workers <= FEW_RANKS:
+        return LinkTraffic(values, values, values * others, 2)
+    return LinkTraffic(values, values, 2 * values * others / workers, 4)
 
 
 CollectiveTraffic = Callable[[int, int], LinkTraffic]
