@@ -31,7 +31,7 @@ def tested(name: str) -> dict[str, Any]:
     environment = {own: text for own, text in os.environ.items() if own != "TRITON_INTERPRET"}
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        words = ["-q", "-n", "0", "--soak", "-p", "no:cacheprovider", f"--junitxml={report}"]
+        words = ["-q", "-n", "0", "--soak", "-o", "junit_family=xunit1", f"--junitxml={report}"]
         subprocess.run(
             [sys.executable, "-m", "pytest", *words, SUITES[name]],
             cwd=ROOT_OF_TESTS, env=environment, check=False,

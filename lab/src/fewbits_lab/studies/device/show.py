@@ -2,17 +2,18 @@
 
 from typing import Any
 
+from fewbits.reference.formats import FLOAT32
 from fewbits_lab.devices.budget import per_value
 from fewbits_lab.devices.pieces import TARGET_NAMES
 from fewbits_lab.record import RecordDocument
 from fewbits_lab.tables import ShownTable
 
 SHOWN_TARGETS = TARGET_NAMES
-# The hot paths that training with `natural` takes, and the words that tell their variants.
+# The hot paths that training with `natural` takes, the words of their variants, and one of others.
 HOT = {
     "encode": ("natural_encode", "mantissa=23", "nearest"),
     "decode": ("natural_decode", "mantissa=23", "add"),
-    "relay of n ranks": ("relay", "exact", "nearest"),
+    "relay of n ranks": ("relay", f"exact terms=0 to={FLOAT32.code}", "nearest"),
     "dithering, encode": ("dithering_encode", "mantissa=23", "nothing"),
     "CRC-32C, a byte": ("crc_blocks", "", "nothing"),
 }
@@ -33,7 +34,7 @@ def hot_row(document: RecordDocument, name: str, target: str) -> dict[str, Any] 
     kernel, needed, never = HOT[name]
     for row in rows(document):
         words = row["kernel"].split()
-        fits = words[0] == kernel and (not needed or needed in words) and never not in words
+        fits = words[0] == kernel and set(needed.split()) <= set(words) and never not in words
         if row["target"] == target and "hot" in row and fits:
             return row
     return None

@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 from fewbits_lab.devices.budget import REGISTERS, SLACK
-from fewbits_lab.devices.pieces import FORMAT_NAMES, PTX_TARGETS, missing_pieces
+from fewbits_lab.devices.pieces import FORMAT_NAMES, MESSAGES, PTX_TARGETS, missing_pieces
 from fewbits_lab.prose import bullets, paragraph, table
 from fewbits_lab.results import results
 from fewbits_lab.studies.device import show
@@ -12,6 +12,8 @@ from fewbits_lab.tables import markdown
 
 # Bytes that a value moves through a device's memory, and of memories whose makers state their speed.
 _MOVED = {"encode": 5.125, "decode": 5.125}
+LENGTHS = 40
+_SUITE_NAMES = {"ddp": "DDP", "fsdp and localsgd": "FSDP2 and LocalSGD"}
 _MEMORIES = {"2 TB/s": 2.0e12, "3.35 TB/s": 3.35e12}
 
 
@@ -40,14 +42,23 @@ def executed() -> str:
 
 def scope() -> str:
     """The operators whose kernels were compiled, with which values and for which targets."""
-    targets: dict[tuple[str, str], list[str]] = {}
+    widest: dict[tuple[str, str], list[str]] = {}  # formats, by operator and target
     for name, own in _found()["compiled"].items():
-        target, _, specs = name.partition(" ")
-        values = "all" if len(own["formats"]) == len(FORMAT_NAMES) else ", ".join(own["formats"])
-        targets.setdefault((specs, values), []).append(target)
+        target, *specs = name.split()
+        for spec in specs:
+            widest[spec, target] = max(widest.get((spec, target), []), own["formats"], key=len)
+    values: dict[tuple[str, str], list[str]] = {}
+    for (spec, target), formats in sorted(widest.items()):
+        told = "all" if len(formats) == len(FORMAT_NAMES) else ", ".join(formats)
+        what = "checksums and headers" if spec == MESSAGES else f"`{spec}`"
+        values.setdefault((what, "" if spec == MESSAGES else f" with {told} values"), []).append(
+            target
+        )
+    together: dict[tuple[str, str], list[str]] = {}
+    for (what, told), targets in values.items():
+        together.setdefault((told, ", ".join(targets)), []).append(what)
     return "; ".join(
-        f"{' and '.join(f'`{spec}`' for spec in specs.split())} with {values} values for {', '.join(own)}"
-        for (specs, values), own in targets.items()
+        f"{', '.join(specs)}{told} for {targets}" for (told, targets), specs in together.items()
     )
 
 
@@ -59,6 +70,31 @@ def _without(part: str, target: str) -> str:
 def runs() -> int:
     """Runs under the interpreter that gave the CPU's bytes."""
     return int(_found()["interpreted"]["verify"]["vectors"]["runs"])
+
+
+def frames() -> str:
+    """Frames of a device's tensors that were compared with the CPU's."""
+    found = _found()["tested"].get("frames", {}).get("frames", {})
+    if not found:
+        return ""
+    pairs = [own.rpartition(" ") for own in found]
+    specs, formats = ({own[place] for own in pairs} for place in (0, 2))
+    return (
+        f" {sum(found.values()):,} frames of {len(specs)} operators and {len(formats)} types of values, each with"
+        f" {LENGTHS} lengths, are the CPU's byte for byte, and are read back alike."
+    )
+
+
+def trained() -> str:
+    """Tests of whole runs that have passed, and others."""
+    found = {name: own for name, own in _found()["tested"].items() if name != "frames"}
+    held = sum(sum(own["passed"].values()) for own in found.values())
+    others = sum(len(own["others"]) for own in found.values())
+    return (
+        f"{held} tests of whole runs as streams have passed"
+        + (f", {others} have not" if others else "")
+        + f" ({' and '.join(_SUITE_NAMES[name] for name in found)})"
+    )
 
 
 def claim() -> str:
@@ -95,12 +131,15 @@ def evidence() -> str:
         f" relay, damaged payloads; aligned and not; ordinary values, any bits, subnormal ones, the largest, edges, and values"
         f" that the very draw they meet rounds up or just not. {damaged} flipped bytes in messages were found and named."
         f" {verify['ranks']['ranks']} ranks over gloo have the parameters of the CPU's backend after every step, and name the rank"
-        " that sends a flipped byte.",
+        f" that sends a flipped byte.{frames()}",
+        f"**Trained.** {trained()}, with the CPU's kernels and with a device's under the interpreter: after 20 steps on 2 and 3 ranks the"
+        " parameters are those of the way through the host, also with `tiny`, with ranks of both kinds in one job, and with NaN at step 5"
+        " under each policy; a killed rank is a typed error on all others, and what a device cannot do is refused.",
         f"**Compiled.** {len(rows)} kernels and targets, a kernel counted once for each variant: {scope()}. {sum(bool(row['faults']) for row in rows)}"
         f" break the lint: approximate division, flush to zero, fused products, generic addresses. On {len(hot)} hot paths"
         f" there are {sum(row['hot']['spills'] for row in hot)} spills and at most {max(row['hot']['registers'] for row in hot)} registers;"
-        f" with the code of rare values beside them, {len(wide)} kernels take more than {REGISTERS}, and"
-        f" {sum(bool(row['spills']) for row in rows)} kernels spill there or at unaligned addresses."
+        f" with the code of rare values beside them, more than {REGISTERS} are taken by {len(wide)}, and"
+        f" of all kernels {sum(bool(row['spills']) for row in rows)} spill there or at unaligned addresses."
         + (f" Over the budget, {SLACK} times the instructions of the first prototypes: {told}." if over else
            f" All keep to {SLACK} times the instructions of the first prototypes."),
         f"**Executed.** {launches().total():,} launches of the compiled PTX, {executed()}, by a machine in NumPy that refuses accesses that are misaligned,"
