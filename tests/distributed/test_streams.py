@@ -222,6 +222,10 @@ REFUSED = [
     ({"uplink": "two-bit", "device": DEVICE}, "use standard-dithering, or "),
     ({"uplink": "scale|natural", "feedback": "ef14", "device": DEVICE}, "staged=True"),
     ({"uplink": "low-rank", "device": DEVICE}, "works on the host: pass staged=True"),
+    (
+        {"uplink": "top-k|natural", "feedback": "dgc", "device": DEVICE},
+        "works on the host: pass staged=True",
+    ),
     ({"device": "cuda"}, "device='cuda', but the model is on 'cpu'"),
     ({"device": "tpu"}, "device must be cpu, cuda or interpreted, got 'tpu'"),
     ({"device": HOST, "staged": True}, "leave device out"),

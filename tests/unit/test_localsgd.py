@@ -312,6 +312,17 @@ def test_what_makes_no_sense_is_refused_before_any_rank_is_met(
         localsgd.LocalSGD(linear(), given.pop("uplink"), **given)
 
 
+def test_sparse_loco_is_a_preset_whose_memories_take_the_outer_momentum() -> None:
+    local = localsgd.LocalSGD(linear(), "sparse-loco", local_steps=4, outer="sgd")
+    routing = local.session.routing
+    assert routing.specs[0].startswith("top-k:fraction=0.03|sparse-dithering:")
+    assert str(routing.feedback) == "ef14:decay=0.95"
+    with_momentum = localsgd.LocalSGD(
+        linear(), "top-k|natural", local_steps=4, outer="sgd", feedback="dgc"
+    )
+    assert with_momentum.session.routing.feedback.has_momentum
+
+
 def test_models_that_cannot_be_averaged_are_refused() -> None:
     frozen = linear().requires_grad_(False)
     with pytest.raises(SpecError, match="no parameters"):

@@ -39,6 +39,7 @@ SECTIONS = (
             "nc-step-time": "measured where it says so, and modelled",
             "transport": _MEASURED,
             "clusters": _MEASURED,
+            "race-links": _MEASURED,
         },
     ),
     PageSection(

@@ -36,6 +36,7 @@ from fewbits_lab.studies.local_sgd import text as local_sgd
 from fewbits_lab.studies.methods import text as by_method
 from fewbits_lab.studies.oc_regressions import text as regressions
 from fewbits_lab.studies.oc_sweep import text as sweep
+from fewbits_lab.studies.race import text as low_rank
 from fewbits_lab.studies.reliability import text as reliability
 from fewbits_lab.studies.scale import text as scale
 from fewbits_lab.studies.sharded_training import text as sharded
@@ -133,6 +134,10 @@ PAGES: dict[str, dict[str, Block]] = {
         "runs": local_sgd.runs_table,
         "verdict": localsgd.verdict,
         "helps": localsgd.helps,
+    },
+    "docs/low-rank.md": {
+        "race-links": low_rank.links_table,
+        "race-links-said": low_rank.links_said,
     },
     "docs/methods.md": {
         "methods": by_method.methods_table,

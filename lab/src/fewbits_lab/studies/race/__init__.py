@@ -1,0 +1,1 @@
+"""Low rank with encoded factors against torch's PowerSGD."""

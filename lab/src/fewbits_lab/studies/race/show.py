@@ -1,0 +1,180 @@
+"""Shows `race`: tables, figures and findings."""
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from fewbits_lab import figures
+from fewbits_lab.links import figures as ratios
+from fewbits_lab.links import names
+from fewbits_lab.record import Item, RecordDocument, Recorded, with_error
+from fewbits_lab.studies.links import show as links_show
+from fewbits_lab.studies.race.links import LOW_RANK_8, POWERSGD_1, POWERSGD_4
+from fewbits_lab.tables import ShownTable
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def against(setting: Item, name: str, other: str) -> ratios.Ratio:
+    """How many times as fast a contender's step is as another's; they took turns."""
+    samples = [links_show.row(setting, own)["samples"] for own in (other, name)]
+    return ratios.ratio(*samples)
+
+
+def fewer(setting: Item, name: str, other: str) -> float:
+    """How many times fewer bytes leave a rank's interface in a step."""
+    first, second = (
+        links_show.row(setting, own)["interface_bytes"]["mean"] for own in (other, name)
+    )
+    return float(first / second)
+
+
+def link_steps(document: RecordDocument) -> ShownTable:
+    """Steps, processor time and bytes of everyone on every link."""
+    rows: list[list[str]] = []
+    lost: set[int] = set()
+    for own in links_show.settings(document):
+        for row in own["contenders"]:
+            name, seconds = row["contender"], row["step_seconds"]
+            four, alike = against(own, name, POWERSGD_4), name in (names.COMPUTE, POWERSGD_4)
+            if name == LOW_RANK_8 and four.value < 1:
+                lost.add(len(rows))
+            rows.append([
+                links_show.link(own), f"`{name}`", f"{1e3 * seconds['median']:.0f}",
+                f"{1e3 * seconds['low']:.0f} to {1e3 * seconds['high']:.0f}",
+                f"{1e3 * row['cpu_seconds']:.0f}", f"{row['interface_bytes']['mean'] / 1e3:.1f}",
+                "" if alike else f"{four.value:.2f} ({four.low:.2f} to {four.high:.2f})",
+                "" if alike else f"{fewer(own, name, POWERSGD_4):.1f}",
+            ])  # fmt: skip
+    titles = ["link", "", "ms a step, median", "quartiles", "processor ms", "kB of a rank",
+              "x PowerSGD-4", "fewer bytes than it"]  # fmt: skip
+    return ShownTable(titles, rows, lost=frozenset(lost), title="Steps that took turns")
+
+
+def link_findings(document: RecordDocument) -> list[str]:
+    """`low-rank` against both."""
+    return [
+        f"{links_show.link(own)}: `{LOW_RANK_8}` is {against(own, LOW_RANK_8, POWERSGD_4)} times as"
+        f" fast as PowerSGD-4 and {against(own, LOW_RANK_8, POWERSGD_1)} times as fast as"
+        f" PowerSGD-1, with {fewer(own, LOW_RANK_8, POWERSGD_4):.1f} times fewer bytes than the"
+        " first."
+        for own in links_show.settings(document)
+    ]
+
+
+def draw_links(document: RecordDocument) -> "Figure":
+    """A panel for each link: bars of milliseconds, lines from quartile to quartile."""
+    every = links_show.settings(document)
+    drawn, plots = figures.panels(
+        "Steps of low rank and of PowerSGD, 10 million parameters", len(every), width=10, height=3.4
+    )
+    for plot, own in zip(plots, every, strict=False):
+        called = [row["contender"] for row in own["contenders"]]
+        for at, name in enumerate(called):
+            seconds = links_show.row(own, name)["step_seconds"]
+            colour = figures.ORANGE if name.startswith("powersgd") else figures.BLUE
+            plot.barh(at, 1e3 * seconds["median"], 0.66, color=colour, alpha=0.8)
+            plot.plot([1e3 * seconds["low"], 1e3 * seconds["high"]], [at, at], color="black")
+        plot.set_title(links_show.link(own), fontsize=10)
+        plot.set_xlabel("ms a step")
+        figures.names(plot, called if own is every[0] else [""] * len(called))
+    return drawn
+
+
+def raced(document: RecordDocument) -> dict[str, list[Item]]:
+    """The runs by contender."""
+    runs = document["runs"]
+    found = dict.fromkeys(own["name"] for own in runs)
+    return {name: [own for own in runs if own["name"] == name] for name in found}
+
+
+def counted(runs: Sequence[Item], goal: str, most: int) -> str:
+    """Steps to a goal; a run that did not arrive counts with all its steps, and is told."""
+    steps = [own[goal] or most for own in runs]
+    missed = sum(own[goal] is None for own in runs)
+    text = with_error(steps, 0) if len(steps) > 1 else f"{steps[0]} (1 seed)"
+    return f"{text}{f', {missed} of {len(runs)} did not arrive' if missed else ''}"
+
+
+def race_steps(document: RecordDocument) -> ShownTable:
+    """Steps and bytes to the goals."""
+    most, rows = document["most_steps"], []
+    for name, own in raced(document).items():
+        sent = fmean(run["sent_bytes_per_step"] for run in own)
+        total = fmean((run["loss_steps"] or most) * run["sent_bytes_per_step"] for run in own)
+        spent = fmean(1e3 * run["exchange_cpu_seconds"] / run["steps"] for run in own)
+        rows.append([
+            f"`{name}`", str(len(own)), counted(own, "loss_steps", most),
+            counted(own, "accuracy_steps", most), f"{sent / 1e3:.1f}", f"{total / 1e6:.2f}",
+            f"{spent:.1f}",
+        ])  # fmt: skip
+    titles = ["", "seeds", "steps to the loss", "steps to the accuracy", "kB a step",
+              "MB to the loss", "processor ms a step"]  # fmt: skip
+    return ShownTable(titles, rows, title="Steps to both goals, mean ± standard error")
+
+
+def draw_steps(document: RecordDocument) -> "Figure":
+    """Bars of steps, a dot for each seed."""
+    found = raced(document)
+    drawn, (plot,) = figures.panels("Steps to the loss", height=1.6 + 0.38 * len(found), width=8.5)
+    for at, (name, own) in enumerate(found.items()):
+        steps = [run["loss_steps"] or document["most_steps"] for run in own]
+        colour = figures.ORANGE if name.startswith("powersgd") else figures.BLUE
+        plot.barh(at, fmean(steps), 0.6, color=figures.GREY if name == "none" else colour)
+        plot.plot(steps, [at] * len(steps), "o", color="black", ms=3.5)
+    plot.set_xlabel("steps, mean of the seeds; dots: single seeds")
+    figures.names(plot, list(found))
+    return drawn
+
+
+def islands(document: RecordDocument) -> ShownTable:
+    """Losses and bytes of islands."""
+    every: dict[str, list[Item]] = {}
+    for run in document["runs"]:
+        every.setdefault(run["name"], []).append(run)
+    base = {run["seed"]: run for run in every["DiLoCo"]}
+    rows = []
+    for name in document["contenders"]:
+        own = [run for run in every.get(name, []) if run["seed"] in base]
+        if not own:
+            rows.append([name, "", "0", "not run", "", ""])
+            continue
+        operator, feedback, outer = document["contenders"][name]
+        how = f"`{operator}`{f' with `{feedback}`' if feedback else ''}, `{outer}`"
+        gaps = [run["test_loss"] - base[run["seed"]]["test_loss"] for run in own]
+        times = fmean(base[run["seed"]]["sent"] / run["sent"] for run in own)
+        rows.append([
+            name, how, str(len(own)), f"{fmean(run['test_loss'] for run in own):.4f}",
+            "" if name == "DiLoCo" else with_error(gaps, 4, "+"), f"{times:.1f} ×",
+        ])  # fmt: skip
+    titles = ["", "operator, outer step", "seeds", "test loss", "difference to DiLoCo",
+              "fewer bytes"]  # fmt: skip
+    return ShownTable(titles, rows, title="Four islands, 32 local steps")
+
+
+def draw_islands(document: RecordDocument) -> "Figure":
+    """Test losses against bytes."""
+    drawn, (plot,) = figures.panels("Test loss against bytes of an island", width=8.5, height=3.6)
+    for colour, name in zip(figures.COLOURS, document["contenders"], strict=False):
+        own = [run for run in document["runs"] if run["name"] == name]
+        plot.plot([run["sent"] / 1e6 for run in own], [run["test_loss"] for run in own], "o",
+                  color=colour, label=name)  # fmt: skip
+    plot.set_xscale("log")
+    plot.set_xlabel("MB that an island sends")
+    plot.set_ylabel("test loss")
+    plot.legend(fontsize=8)
+    return drawn
+
+
+RACE_ON_LINKS = Recorded(
+    name="race-links",
+    result="race-links",
+    title="Low rank against PowerSGD: steps on a slow link",
+    about="The link laboratory's workload with links of 100 Mbit/s: `low-rank`, torch's PowerSGD "
+    "with warm start, and a step without communication take turns. Measured.",
+    command="sudo python -m fewbits_lab.studies.race.links --ranks 2 4",
+    tables=lambda document: [link_steps(document)],
+    draw=draw_links,
+    findings=link_findings,
+)
