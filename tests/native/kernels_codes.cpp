@@ -1,9 +1,12 @@
 // Calls of the kernels that work on bytes, codes and keys: what they make of one case.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <numeric>
+#include <vector>
 
+#include "abreast.h"
 #include "compared.h"
 #include "draws.h"
 #include "phases.h"
@@ -122,12 +125,9 @@ void coder_encode(Case &own) {
     }
 }
 
-// Any words from any states: whatever they decode to, and the same refusal if there are too few.
-void coder_decode(Case &own) {
-    const Model model(own.random);
-    Lanes lanes(own.random);
-    for (uint32_t &state : lanes.all()) {
-        const uint32_t at = static_cast<uint32_t>(own.random.below(kRansTotal));
+void set_states(std::span<uint32_t> states, const Model &model, Random &random) {
+    for (uint32_t &state : states) {
+        const uint32_t at = static_cast<uint32_t>(random.below(kRansTotal));
         const uint32_t slot = model.decode.slots[at];
         const uint32_t frequency = slot & (kRansTotal - 1);
         const uint32_t left = kRansLow - (slot >> 12 & (kRansTotal - 1));
@@ -135,8 +135,15 @@ void coder_decode(Case &own) {
             state = left / frequency << kRansBits | at;
             continue;
         }
-        state = kRansLow + static_cast<uint32_t>(own.random.below(kRansHigh - kRansLow));
+        state = kRansLow + static_cast<uint32_t>(random.below(kRansHigh - kRansLow));
     }
+}
+
+// Any words from any states: whatever they decode to, and the same refusal if there are too few.
+void coder_decode(Case &own) {
+    const Model model(own.random);
+    Lanes lanes(own.random);
+    set_states(lanes.all(), model, own.random);
     const size_t size = own.random.chance(5) ? own.random.below(own.count + 2) : 2 * own.count;
     const uint8_t *const data = own.bytes(size);
     uint8_t *const symbols = own.memory(own.count);
@@ -146,6 +153,41 @@ void coder_decode(Case &own) {
     if (end != nullptr) {
         own.put_memory(symbols);
         own.put(lanes.states);
+    }
+}
+
+// The same of blocks side by side; one by one where a table does not decode them so.
+void coder_decode_abreast(Case &own) {
+    constexpr size_t lanes = size_t{1} << kAbreastLanes;
+    const size_t number = 2 + own.random.below(kAbreast - 1);
+    const size_t count = own.count / lanes * lanes;
+    std::vector<Model> models;
+    std::vector<std::array<uint32_t, lanes>> states(number);
+    std::vector<RansBlock> blocks(number);
+    for (size_t i = 0; i < number; ++i) {
+        models.emplace_back(own.random);
+        set_states(states[i], models[i], own.random);
+        const size_t size = own.random.chance(5) ? own.random.below(count + 2) : 2 * count;
+        blocks[i] = {{own.bytes(size), size},    nullptr, states[i],
+                     {own.memory(count), count}, {},      nullptr};
+    }
+    for (size_t i = 0; i < number; ++i) {
+        blocks[i].table = &models[i].decode;
+    }
+    const auto &coder = own.kernels.coder;
+    if (coder.decode_abreast == nullptr || !coder.decode_abreast(blocks)) {
+        for (RansBlock &block : blocks) {
+            block.end =
+                coder.decode(block.data, *block.table, block.states, block.symbols, block.ahead);
+        }
+    }
+    for (const RansBlock &block : blocks) {
+        own.put(block.end == nullptr ? SIZE_MAX
+                                     : static_cast<size_t>(block.end - block.data.data()));
+        if (block.end != nullptr) {
+            own.put(block.symbols.data(), count);
+            own.put(block.states.data(), lanes);
+        }
     }
 }
 
@@ -666,6 +708,7 @@ std::vector<Check> code_checks() {
         CHECK(coder.count_symbols, count_symbols),
         CHECK(coder.encode, coder_encode),
         CHECK(coder.decode, coder_decode),
+        CHECK(coder.decode_abreast, coder_decode_abreast),
         CHECK(coder.nonzero, nonzero),
         CHECK(coder.join_bits, move_bits<true>),
         CHECK(coder.spread_bits, move_bits<false>),
