@@ -12,7 +12,7 @@ from importlib import import_module
 from io import TextIOWrapper
 
 from fewbits.cli.console import Parser, say, speaking
-from fewbits.errors import FewbitsError, SaturationWarning
+from fewbits.errors import FewbitsError, SaturationWarning, SpecError
 from fewbits.exits import BAD_INPUT, exit_code
 
 _NEGATIVE = re.compile(r"-\.?\d")
@@ -121,7 +121,8 @@ def _place(rest: list[str], options: argparse.Namespace, parser: Parser) -> None
     if len(rest) == 1 and not rest[0].startswith("-") and getattr(options, "output", "") is None:
         options.output = rest.pop()
     if rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        command = " ".join(filter(None, (parser.prog, options.command)))
+        raise SpecError(f"unrecognized arguments: {' '.join(rest)} (see '{command} --help')")
 
 
 def _message(error: BaseException) -> str:
