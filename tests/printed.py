@@ -30,6 +30,12 @@ def _fsdp(printed: str) -> None:
     assert "MB of parameters by FSDP, not compressed" in printed
 
 
+def _hsdp(printed: str) -> None:
+    _learned(printed)
+    assert "headers to the other replica" in printed
+    assert "MB in this rank's replica, uncompressed" in printed
+
+
 def _grad_scaler(printed: str) -> None:
     taken = ["skipped" not in line for line in printed.splitlines() if line.startswith("step")]
     assert taken == [True, True, True, False, True, True]
@@ -72,6 +78,7 @@ def _monitoring(printed: str) -> None:
 PRINTED: dict[str, tuple[int, tuple[str, ...], Check]] = {
     "ddp_nodes.py": (4, ("--nodes", "2"), _nodes),
     "fsdp.py": (2, (), _fsdp),
+    "hsdp.py": (4, (), _hsdp),
     "ddp_grad_scaler.py": (2, (), _grad_scaler),
     "local_sgd.py sgd": (2, ("sgd",), _local_sgd("sgd")),
     "local_sgd.py nesterov": (2, ("nesterov",), _local_sgd("nesterov")),

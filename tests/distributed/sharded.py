@@ -247,13 +247,15 @@ def nonfinite(
     world.leave()
 
 
-def resumed(world: World, *, compressions: Sequence[dict[str, Any]], folder: str) -> None:
+def resumed(
+    world: World, *, compressions: Sequence[dict[str, Any]], folder: str, replicas: int = 1
+) -> None:
     """Six steps, and three steps after a restart from what was saved after three."""
     world.join()
     ends = []
     for number, compression in enumerate(compressions):
         place = Path(folder) / str(number)
-        net, optimizer, state = _begun(world, compression)
+        net, optimizer, state = _begun(world, compression, replicas)
         for step in range(6):
             _step(world, net, optimizer, step)
             if step == 2:
@@ -262,7 +264,7 @@ def resumed(world: World, *, compressions: Sequence[dict[str, Any]], folder: str
                 momenta = {k: v["momentum_buffer"].clone() for k, v in optimizer.state.items()}
         ends.append([_told(net, state)])
         state.close()
-        again, its, other = _begun(world, compression)
+        again, its, other = _begun(world, compression, replicas)
         other.load(place)
         with torch.no_grad():
             for shard, weight in zip(local(again), weights, strict=True):
@@ -281,9 +283,11 @@ def resumed(world: World, *, compressions: Sequence[dict[str, Any]], folder: str
     world.leave()
 
 
-def _begun(world: World, compression: dict[str, Any]) -> tuple[Any, Any, fsdp.ShardedCompression]:
+def _begun(
+    world: World, compression: dict[str, Any], replicas: int
+) -> tuple[Any, Any, fsdp.ShardedCompression]:
     torch.manual_seed(0)
-    net = sharded(world, Net(600))
+    net = sharded(world, Net(600), replicas=replicas)
     state = attach(net, **compression)
     return net, torch.optim.SGD(net.parameters(), lr=0.02, momentum=0.9), state
 
@@ -303,11 +307,19 @@ def _told(net: Any, state: fsdp.ShardedCompression) -> list[Any]:
     return [digest(net), hasher.hexdigest(), state.step]
 
 
-def fail(world: World, *, place: str, deed: str, culprit: int = 1, timeout: float = 30.0) -> None:
+def fail(
+    world: World,
+    *,
+    place: str,
+    deed: str,
+    culprit: int = 1,
+    timeout: float = 30.0,
+    replicas: int = 1,
+) -> None:
     """Train until the culprit does a deed at a place of step `STEP`."""
     world.join()
     torch.manual_seed(0)
-    net = sharded(world, Net())
+    net = sharded(world, Net(), replicas=replicas)
     state = attach(net, timeout=timeout)
 
     def now() -> None:
@@ -324,6 +336,7 @@ def fail(world: World, *, place: str, deed: str, culprit: int = 1, timeout: floa
 PLACES: dict[str, tuple[Any, str]] = {
     "encode": (Batch, "encode"),
     "pieces": (scattering.Scattering, "_pieces"),
+    "between replicas": (scattering.Scattering, "_average"),
     "commit": (scattering, "commit"),
     "before an all-gather": (CheckedAllGather, "__call__"),
     "in an all-gather": (DefaultAllGather, "__call__"),

@@ -93,6 +93,7 @@ def known() -> dict[str, Callable[..., None]]:
     import continuations
     import endings
     import faults
+    import hsdp
     import kinds
     import loops
     import memories
@@ -105,7 +106,7 @@ def known() -> dict[str, Callable[..., None]]:
 
     registry.catalogue()
     modules = (scenarios, faults, memories, rounds, sharded, continuations, endings, kinds)
-    modules = *modules, streams, loops, trainers, clusters, programs
+    modules = *modules, streams, loops, trainers, clusters, programs, hsdp
     return {name: run for module in modules for name, run in module.SCENARIOS.items()}
 
 

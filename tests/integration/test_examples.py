@@ -213,6 +213,7 @@ def test_both_decoders_refuse_a_nan_that_no_encoder_writes() -> None:
 
 STATED = {  # what each of these needs, by its own words, beside fewbits[torch]
     "fsdp.py": "nothing else",
+    "hsdp.py": "nothing else",
     "local_sgd.py": "nothing else",
     "local_sgd_lightning.py": "lightning",
     "streaming.py": "nothing else",

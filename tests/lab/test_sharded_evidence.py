@@ -12,19 +12,36 @@ RUNS = results("sharded-training")["runs"]
 DATA = pytest.mark.parametrize("data", ["MNIST", "text"])
 
 
-def found(data: str, worker: str, repeat: int = 0) -> list[dict]:
+def found(data: str, worker: str, repeat: int = 0, replicas: int = 1) -> list[dict]:
     """The runs of all seeds, in their order."""
-    wanted = (data, worker, repeat)
-    return [run for run in RUNS if (run["data"], run["worker"], run["repeat"]) == wanted]
+    wanted = (data, worker, repeat, replicas)
+    names = ("data", "worker", "repeat", "replicas")
+    return [run for run in RUNS if tuple(run[name] for name in names) == wanted]
+
+
+def differences(data: str, replicas: int) -> list[float]:
+    own, without = (found(data, worker, replicas=replicas) for worker in ("natural", "none"))
+    pairs = list(zip(own, without, strict=True))
+    assert [run["seed"] for run, _ in pairs] == [plain["seed"] for _, plain in pairs] == [0, 1, 2]
+    return [run["loss"] - plain["loss"] for run, plain in pairs]
+
+
+def two_errors(gaps: list[float]) -> float:
+    return float(2 * np.std(gaps, ddof=1) / np.sqrt(len(gaps)))
 
 
 @DATA
 def test_losses_are_within_two_standard_errors_of_plain_training(data: str) -> None:
-    pairs = list(zip(found(data, "natural"), found(data, "none"), strict=True))
-    assert [run["seed"] for run, _ in pairs] == [plain["seed"] for _, plain in pairs] == [0, 1, 2]
-    differences = [run["loss"] - plain["loss"] for run, plain in pairs]
-    assert abs(np.mean(differences)) <= 2 * np.std(differences, ddof=1) / np.sqrt(3)
-    assert 0 not in differences
+    gaps = differences(data, 1)
+    assert abs(np.mean(gaps)) <= two_errors(gaps)
+    assert 0 not in gaps
+
+
+@DATA
+def test_replicas_end_with_no_larger_loss_than_plain_ones(data: str) -> None:
+    gaps = differences(data, 2)
+    assert np.mean(gaps) <= two_errors(gaps)
+    assert 0 not in gaps
 
 
 @DATA
@@ -43,3 +60,13 @@ def test_the_same_run_again_ends_with_the_same_shards(data: str) -> None:
     (coded,) = found(data, "natural:coder=rans")
     assert coded["shards"] == first["shards"]  # a coder loses nothing
     assert coded["payload_bytes"] < first["payload_bytes"]
+
+
+def test_replicas_exchange_a_fraction_of_the_bytes() -> None:
+    for worker, least in (("natural", 3.4), ("natural:coder=rans", 7.0)):
+        for run in found("MNIST", worker, replicas=2):
+            assert run["plain_bytes"] / run["sent_bytes"] >= least
+    (coded,), (first, *_) = (
+        found("MNIST", worker, replicas=2) for worker in ("natural:coder=rans", "natural")
+    )
+    assert coded["shards"] == first["shards"]

@@ -37,7 +37,7 @@ class OneHop(Reduction):
         return result
 
     def _finish(self, result: npt.NDArray[Any]) -> Tally:
-        tally = naming(lambda: self.summation.run(result))
+        tally = naming(lambda: self.summation.run(result), self.peers)
         if self.correction is not None:
             self.correction.mean.receive(result)
         return tally

@@ -18,6 +18,9 @@ from fewbits.reference.formats import Format
 from fewbits.wire.sections import Section, check_lengths
 
 UNIT = 65_536  # values of a parameter that are compressed together, unless a session says otherwise
+_LEAST_UNIT = 1024
+_EACH = 4  # units of every rank, so that owners' shares differ by a quarter at most
+_MANY_RANKS = 16  # with fewer of them units stay as they are
 _LENGTH = np.dtype("<u4")
 _SLACK = 256  # bytes by which a payload may outgrow the last one, beside a part of it
 Sizes = npt.NDArray[np.uint64]
@@ -171,6 +174,18 @@ def units_of(
         )
         for number in range(-(-count // size))
     ]
+
+
+def unit_for(values: int, ranks: int) -> int:
+    """How large units are, if so many ranks own those of a model with so many values.
+
+    From 16 ranks on each rank gets four units at least, or else the owner of a whole one would send
+    it to all others while many ranks own nothing. It is a power of two, and 65,536 if that is few.
+    """
+    share = values // (_EACH * ranks)
+    if ranks < _MANY_RANKS or share >= UNIT:
+        return UNIT
+    return max(1 << max(share.bit_length() - 1, 0), _LEAST_UNIT)
 
 
 def extent(units: Sequence[Unit]) -> int:

@@ -17,7 +17,7 @@ from fewbits.collectives.units import Batch, Summation
 
 
 class Scatter(OneHop):
-    """A unit's shard is the rank that owns it; only the places of owned units hold a mean.
+    """A unit's shard is the place of its owner among `peers`; only owned units' places hold a mean.
 
     Without feedback a `divisor` of 1 gives sums. Memories are in the units of one gradient, so with
     feedback results are means.
@@ -27,8 +27,8 @@ class Scatter(OneHop):
 
     def __init__(self, task: ReductionTask, divisor: int | None = None) -> None:
         super().__init__(task)
-        size, format, threads = task.comm.size, task.format, task.threads
-        owned = by_owner(task.units, lambda _, unit: _shard(unit), size)
+        size, format, threads = len(self.peers), task.format, task.threads
+        owned = by_owner(task.units, lambda _, unit: self.peers[_shard(unit)], task.comm.size)
         self.outgoing, self.incoming = to_owners(owned, task.comm.rank, format, self.peers)
         self.sender = Batch(self.outgoing, format, threads=threads)
         if task.feedback is not None:
@@ -36,7 +36,8 @@ class Scatter(OneHop):
             self.correction = Correction(task.feedback, task.units, mine, size, self.totals_format)
             self.correction.bind(self.sender)
         by = size if divisor is None or task.feedback is not None else divisor
-        self.summation = Summation(self.incoming, format, divisor=by, threads=threads)
+        terms = [self.incoming[peer] for peer in self.peers]
+        self.summation = Summation(terms, format, divisor=by, threads=threads)
 
     def promised(self, batch: int, progress: RankProgress) -> Sequence[int]:
         return [0] * self.comm.size

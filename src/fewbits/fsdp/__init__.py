@@ -24,9 +24,10 @@ except ImportError as error:
     ) from error
 
 from fewbits.fsdp.compression import ShardedCompression, ShardReport, attach
+from fewbits.fsdp.saving import DistributedState
 from fewbits.session import warn_user
 
-__all__ = ["ShardReport", "ShardedCompression", "attach"]
+__all__ = ["DistributedState", "ShardReport", "ShardedCompression", "attach"]
 
 
 def __getattr__(name: str) -> object:

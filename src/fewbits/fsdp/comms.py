@@ -42,6 +42,16 @@ class CompressedReduceScatter(_InPlaceOf, ReduceScatter):
         self._compression.reduce_scatter(self._group, output_tensor, input_tensor, op)
 
 
+class ReplicaHook:
+    """Averages a shard over its replicas, after an all-reduce of FSDP that does nothing."""
+
+    def __init__(self, compression: "ShardedCompression", group: ShardGroup) -> None:
+        self._compression, self._group = compression, group
+
+    def __call__(self, shard: torch.Tensor) -> None:
+        self._compression.average(self._group, shard)
+
+
 class CheckedAllGather(_InPlaceOf, AllGather):
     """Gathers the parameters of one group as FSDP does, once all ranks agree on it."""
 
@@ -53,7 +63,24 @@ class CheckedAllGather(_InPlaceOf, AllGather):
         async_op: bool = False,
     ) -> dist.Work | None:
         """Gather all ranks' inputs; raises a typed error if a rank is lost or elsewhere."""
+        narrow = self._compression.narrowed(input_tensor)
+        if narrow is not None:  # nobody waits for the rounded values later than here
+            wide, output_tensor = (
+                output_tensor,
+                output_tensor.new_empty(output_tensor.shape, dtype=narrow.dtype),
+            )
+            self._gathered(output_tensor, narrow, group, False)
+            wide.copy_(output_tensor)
+            return None
+        return self._gathered(output_tensor, input_tensor, group, async_op)
 
+    def _gathered(
+        self,
+        output_tensor: torch.Tensor,
+        input_tensor: torch.Tensor,
+        group: dist.ProcessGroup,
+        async_op: bool,
+    ) -> dist.Work | None:
         def gather(seconds: float) -> dist.Work | None:
             if async_op or output_tensor.is_cuda:
                 return self.plain(output_tensor, input_tensor, group, async_op)  # type: ignore[no-any-return]

@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch.distributed as dist
 from torch import nn
 from torch.distributed.fsdp import FSDPModule
 
 from fewbits.backend.buffers import Buffer
 from fewbits.collectives.payload import Unit, units_of
 from fewbits.errors import SpecError
+from fewbits.fsdp.meshes import ShardMesh
 from fewbits.session import ModelParameter, Routing
 from fewbits.theory.cost import PIECE
 from fewbits.transport.tensors import TensorValues
@@ -71,13 +71,14 @@ class ShardLayout:
             column += counts[0]
         return units
 
-    def pieces(self, routing: Routing) -> list[tuple[slice, list[Unit]]]:
+    def pieces(self, routing: Routing, rows: int = 0) -> list[tuple[slice, list[Unit]]]:
         """Columns that are reduced together, about a million elements of all rows, in order.
 
-        Units lie as in a vector of these columns alone.
+        Units lie as in a vector of these columns alone. With `rows` there are as many columns as if
+        each of so many ranks averaged a part of one row.
         """
         width = self.width
-        size = max(PIECE // self.ranks, routing.unit)
+        size = max(PIECE, rows * routing.unit) if rows else max(PIECE // self.ranks, routing.unit)
         found: dict[int, list[Unit]] = {0: []}
         for unit in self.units(routing):
             found.setdefault(unit.start % width // size, []).append(unit)
@@ -99,16 +100,12 @@ def _moved(unit: Unit, width: int, columns: slice) -> Unit:
 class ShardGroup:
     """A group of parameters that FSDP reduces together, which is `index` in the model."""
 
-    def __init__(self, index: int, module: FSDPModule, names: Mapping[nn.Module, str]) -> None:
-        groups = module._get_fsdp_state()._fsdp_param_groups
-        if len(groups) != 1:
-            kind = type(module).__name__
-            raise SpecError(f"{kind} has parameters on {len(groups)} meshes, not 1")
-        self.index, self.module = index, module
-        self.its: Any = groups[0]
-        if not hasattr(self.its.mesh_info, "shard_process_group"):
+    def __init__(self, index: int, its: Any, names: Mapping[nn.Module, str]) -> None:
+        self.index, self.its = index, its
+        if not hasattr(its.mesh_info, "shard_process_group"):
             raise SpecError("the model is replicated and not sharded: use fewbits.ddp")
-        self.names = [_name(parameter, names) for parameter in self.its.fsdp_params]
+        self.names = [_name(parameter, names) for parameter in its.fsdp_params]
+        self.mesh = ShardMesh.of(its.mesh_info)
 
     @property
     def process_group(self) -> Any:
@@ -175,13 +172,11 @@ def groups(model: nn.Module) -> Sequence[ShardGroup]:
     ]
     found: list[ShardGroup] = []
     for module in sharded:
-        group = ShardGroup(len(found), module, names)
-        if all(group.its is not other.its for other in found):  # some modules share one
-            found.append(group)
+        for its in module._get_fsdp_state()._fsdp_param_groups:
+            if all(its is not other.its for other in found):  # some modules share one
+                found.append(ShardGroup(len(found), its, names))
     if not found:
         raise SpecError("attach takes a model to which fully_shard was applied, this one has none")
-    if len({tuple(dist.get_process_group_ranks(group.process_group)) for group in found}) > 1:
-        raise SpecError("all of the model must be sharded over the same mesh")
     return found
 
 

@@ -6,13 +6,14 @@ framework is imported here: tensors become `JobValues` at the adapter's edge.
 
 from fewbits.session.adapter import AdapterParts, SessionComm
 from fewbits.session.defaults import resolved_policy, route, routes
-from fewbits.session.jobs import ArrayValues, Job, JobValues, Outcome, ScatterJob
+from fewbits.session.jobs import ArrayValues, Job, JobValues, Outcome, ReplicaJob, ScatterJob
 from fewbits.session.options import (
     REDUCE_SCATTER,
     GradientOptions,
     MeanOptions,
     Options,
     ScatterOptions,
+    ShardOptions,
     listed,
     option,
     takes,
@@ -37,6 +38,7 @@ __all__ = [
     "ModelParameters",
     "Options",
     "Outcome",
+    "ReplicaJob",
     "Report",
     "Routing",
     "SavedState",
@@ -44,6 +46,7 @@ __all__ = [
     "ScatterOptions",
     "Session",
     "SessionComm",
+    "ShardOptions",
     "StepReport",
     "listed",
     "option",

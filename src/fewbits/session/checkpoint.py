@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +50,30 @@ class Checkpoint:
     def load_state_dict(
         self, saved: SavedState | Sequence[SavedState], *, reshard: bool = False
     ) -> None:
-        self._go_on(lambda: saved, reshard)
+        self._go_on(lambda: self._loaded(saved, reshard))
 
     def save(self, folder: str | Path) -> None:
         state.write(folder, self.state_dict())
         _LOG.info("step %d is saved in %s", self._agreement.progress.step, folder)
 
     def load(self, folder: str | Path, *, reshard: bool = False) -> None:
-        self._go_on(lambda: state.read(folder, self.origin(), reshard), reshard)
+        self._go_on(lambda: self._loaded(state.read(folder, self.origin(), reshard), reshard))
+
+    def take(self, find: Callable[[], tuple[int, SavedState]]) -> None:
+        """Go on from the step and the memories that each rank finds, on all ranks or on none."""
+
+        def found() -> tuple[int, tuple[SavedState, SavedState]]:
+            step, memories = find()
+            ranks = self._agreement.comm.size
+            state.refuse_wrong(memories, self._shapes().possible(ranks), self.needed())
+            return step, (memories, {})
+
+        self._go_on(found)
+
+    def needed(self) -> Iterable[str]:
+        """The keys of all memories that this rank has once it has reduced the whole model."""
+        comm = self._agreement.comm
+        return self._shapes().needed(comm.rank, comm.size)
 
     def rescale(self, factor: float) -> None:
         if not isinstance(factor, int | float) or not 2.0**-126 <= factor <= 2.0**127:
@@ -79,14 +95,14 @@ class Checkpoint:
             configuration=text,
         )
 
-    def _go_on(self, find: Callable[[], SavedState | Sequence[SavedState]], reshard: bool) -> None:
+    def _go_on(self, find: Callable[[], tuple[int, tuple[SavedState, SavedState]]]) -> None:
         """Resume from the states that all ranks find, at the same step, on all ranks or on none."""
         self._adapter.settle()
         self._look()
         self._start()
         nodes = self._chooser.saved.routing.nodes
         step, (memories, own) = self._agreement.on_step(
-            lambda: self._loaded(find(), reshard),
+            find,
             lambda found: self._common(found[0], range(2)) if nodes is None else 0,
         )
         if nodes is not None:  # ranks of other places have others

@@ -119,18 +119,43 @@ class Job:
 class Layout(Protocol):
     """The places of parameters in a vector that has a row for each rank."""
 
-    def pieces(self, routing: Routing) -> list[tuple[slice, list[Unit]]]:
-        """Columns that are reduced together, and their units."""
+    def pieces(self, routing: Routing, rows: int = 0) -> list[tuple[slice, list[Unit]]]:
+        """Columns that are reduced together, and their units.
+
+        With `rows` a piece has as many values as if there were so many rows.
+        """
 
 
 @dataclass(slots=True)
 class ScatterJob(Job):
-    """A vector with a row for each rank: this rank's row of the mean, or sum, goes to `result`."""
+    """A vector with a row for each rank: this rank's row of the mean, or sum, goes to `result`.
+
+    `peers` are the ranks that keep a shard each, by default all, and `stream` names their random
+    stream. A result that `goes_on` is averaged over replicas by a job of its own.
+    """
 
     result: JobValues = field(kw_only=True)
     layout: Callable[[int, int], Layout] = field(kw_only=True)  # of so many values on so many ranks
     sums: bool = False
     factor: float = 1.0  # of the result
+    peers: Sequence[int] = ()
+    stream: tuple[int | str, ...] = ()
+    goes_on: bool = False
+
+
+@dataclass(slots=True)
+class ReplicaJob(Job):
+    """A rank's shard, which becomes the mean, or sum, over the `peers` that keep the same one.
+
+    `layout` is that of the vector with a row for each shard, and this one has a `place` in it.
+    `owner` says which of the peers, by its number, averages a unit.
+    """
+
+    layout: Layout = field(kw_only=True)
+    place: int = field(kw_only=True)
+    peers: Sequence[int] = field(kw_only=True)
+    owner: Callable[[Unit], int] = field(kw_only=True)
+    sums: bool = False
 
 
 class ArrayValues:

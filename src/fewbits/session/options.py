@@ -41,6 +41,13 @@ class ScatterOptions(TypedDict, total=False):
     staged: bool
 
 
+class ShardOptions(ScatterOptions, total=False):
+    """The options of adapters whose ranks keep a shard each."""
+
+    inside: str | Operator | None
+    gather: str | None
+
+
 class MeanOptions(ScatterOptions, total=False):
     """The options of adapters that give all ranks the whole mean."""
 
@@ -167,11 +174,26 @@ class Options:
         agreed=lambda given: "nothing" if given is None else "a group",
     )
 
+    inside: str | Operator | None = option(
+        None,
+        "with replicas of shards (HSDP): an unbiased operator for the way to the shards, where "
+        "values otherwise go uncompressed.",
+        agreed=str,
+    )
+    gather: str | None = option(
+        None,
+        "`bfloat16` gathers float32 parameters rounded to 16 bits; shards and computing stay in "
+        "float32.",
+        agreed=str,
+    )
+
     def __post_init__(self) -> None:
+        if self.gather not in (None, "bfloat16"):
+            raise SpecError(f"gather must be 'bfloat16' or None, got {self.gather!r}")
         if self.collective not in (*COLLECTIVES, REDUCE_SCATTER):
             known = ", ".join(COLLECTIVES)
             raise SpecError(f"collective must be {known}, got {self.collective!r}")
-        if self.across is not None and self.collective != "sharded":
+        if self.across is not None and self.collective not in ("sharded", REDUCE_SCATTER):
             raise SpecError(
                 f"across= has a collective of its own: leave collective={self.collective!r} out"
             )
@@ -187,7 +209,7 @@ class Options:
             raise SpecError(f"threads must be a positive whole number, got {self.threads!r}")
 
     @classmethod
-    def of(cls, given: ScatterOptions | MeanOptions | GradientOptions) -> Self:
+    def of(cls, given: ScatterOptions | ShardOptions | MeanOptions | GradientOptions) -> Self:
         """The options that a user gave."""
         if given.get("collective") == REDUCE_SCATTER:
             raise SpecError(f"{REDUCE_SCATTER} is what fewbits.fsdp does: leave collective out")

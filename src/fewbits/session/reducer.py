@@ -133,12 +133,16 @@ class Compressed(Reducer):
         """The job's values, with 32 bits or more for memories, and its pieces."""
         try:
             self._refuse_unused(job)
-            values = job.values.read(wide=self.feedback is not None)
+            values = job.values.read(wide=self.widens(job))
             pieces = self._pieces(job, values, comm)
             self.announce(job)
         except Exception as error:  # a user's policy, or too little memory for the buffers
             give_up(comm, self.progress, error)
         return values, pieces
+
+    def widens(self, job: Job) -> bool:
+        """Whether a job's values need the format of memories."""
+        return self.feedback is not None
 
     def end_step(self, comm: SessionComm) -> None:
         """Finish all hops, then exchange the last headers."""

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
+from fewbits.collectives.payload import unit_for
 from fewbits.collectives.progress import RankProgress
 from fewbits.errors import EncodeError
 from fewbits.rng import Rng
@@ -57,6 +58,7 @@ class Session:
             self.progress.spent.ranges = adapter.ranges
         switching = Switching.of(options.collective, options.aggregators)
         self._chooser = _chooser(routing, self.progress, options, self._rng, switching)
+        self._units = [reducer.routing.unit for reducer in self._chooser.reducers]
         configuration = RankConfiguration(self._chooser, options, adapter)
         self._agreement = RankAgreement(comm, self.progress, configuration)
         self._has_thread, self._members = adapter.has_thread, adapter.members
@@ -86,6 +88,7 @@ class Session:
         self.comm.open()
         defaults.refuse_momentum_alone(self.routing.feedback, self.comm.size)
         self.routing.nodes, self.progress.near = None, frozenset()  # those of an earlier group
+        self._fit_units()
         wanted = self._agreement.on_configuration(lambda: self._flow.wanted(self.routing))
         self._take_flow(self._flow.is_stream(wanted, self._chooser))
         if self.options.across is not None:
@@ -100,6 +103,17 @@ class Session:
         )
         if self.routing.model.given:
             self._advise()
+
+    def _fit_units(self) -> None:
+        """Make units smaller where ranks that own units outnumber them."""
+        options, ranks = self.options, self.comm.size
+        if options.collective != "sharded" and options.across is None:
+            return
+        for reducer, most in zip(self._chooser.reducers, self._units, strict=True):
+            trained = reducer.routing.model.trained()
+            if trained:
+                values = sum(each.size for each in trained)
+                reducer.routing.unit = min(most, unit_for(values, ranks))
 
     def _take_nodes(self) -> None:
         """Learn where the ranks are; nodes of a single rank are a flat group."""

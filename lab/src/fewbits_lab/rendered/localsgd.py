@@ -21,7 +21,7 @@ def policy() -> str:
     """The effect of the default policy on the small language model."""
     own = chosen("tinyshakespeare", "LocalSGD", LOCAL_SGD_CODED)
     same = one(
-        results("sharded-training")["runs"], data="text", worker=LOCAL_SGD_CODED
+        results("sharded-training")["runs"], data="text", worker=LOCAL_SGD_CODED, replicas=1
     )  # the same model
     assert same["elements"] == own[0]["elements"]
     share = 1 - same["compressed_share"]

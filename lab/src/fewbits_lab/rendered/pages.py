@@ -117,7 +117,11 @@ PAGES: dict[str, dict[str, Block]] = {
         "stage-codes": partial(operators.codes_table, stages=True),
     },
     "docs/clusters.md": {"clusters": clusters.clusters_text},
-    "docs/fsdp.md": {"runs": sharded.runs_table, "verdict": sharded.verdict},
+    "docs/fsdp.md": {
+        "runs": sharded.runs_table,
+        "verdict": sharded.verdict,
+        "replicas": sharded.replicas_table,
+    },
     "docs/gpus.md": {
         "claim": device.claim,
         "evidence": device.evidence,

@@ -15,7 +15,7 @@ import os
 import socket
 import time
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from fewbits_lab import runs
 _RESULTS = Path(__file__).with_name("result.json")
 _RANKS, _SEEDS = 4, 3
 _PLAIN = "none"
+_HIDDEN, _WIDE = 256, 2048  # of the perceptron, which is wider with replicas: they halve a shard
 TESTED = 2000  # samples
 
 
@@ -54,12 +55,16 @@ _TASKS = {
 
 @dataclass(frozen=True, slots=True)
 class ShardedRun:
-    """One run; `repeat` 1 is one that was run before."""
+    """One run; `repeat` 1 is one that was run before.
+
+    With two `replicas` of two shards (HSDP) what replicas exchange is compressed.
+    """
 
     data: str
     worker: str
     seed: int
     repeat: int = 0
+    replicas: int = 1
 
 
 def wanted(names: list[str]) -> list[ShardedRun]:
@@ -69,7 +74,9 @@ def wanted(names: list[str]) -> list[ShardedRun]:
         ShardedRun(name, worker, seed) for name, seed in pairs for worker in (_PLAIN, "natural")
     ]
     again = [ShardedRun(name, "natural", 0, repeat=1) for name in names]
-    return first + again + [ShardedRun(name, "natural:coder=rans", 0) for name in names]
+    coded = [ShardedRun(name, "natural:coder=rans", 0) for name in names]
+    alone = first + again + coded
+    return alone + [replace(run, replicas=2) for run in first + coded]
 
 
 def main() -> None:
@@ -114,7 +121,7 @@ def trained(run: ShardedRun, dataset: data.Dataset) -> dict[str, Any]:
     """Train and test once."""
     began, task, rank = time.monotonic(), _TASKS[run.data], dist.get_rank()
     torch.manual_seed(run.seed)
-    net = sharded(built(dataset))
+    net = sharded(built(dataset, _WIDE if run.replicas > 1 else _HIDDEN), run.replicas)
     compression = None
     if run.worker != _PLAIN:
         compression = fewbits.fsdp.attach(net, run.worker, seed=run.seed)
@@ -137,6 +144,7 @@ def trained(run: ShardedRun, dataset: data.Dataset) -> dict[str, Any]:
             "sent_bytes": report.payload_bytes + report.header_bytes,
             "payload_bytes": report.payload_bytes,
             "plain_bytes": report.plain_bytes,
+            "inside_bytes": report.inside_bytes,
             "gathered_bytes": report.gathered_bytes,
             "compressed_share": report.compressed_share,
             "elements": report.elements,
@@ -145,22 +153,26 @@ def trained(run: ShardedRun, dataset: data.Dataset) -> dict[str, Any]:
     return row | {"seconds": round(time.monotonic() - began, 1)}
 
 
-def built(dataset: data.Dataset) -> torch.nn.Module:
-    """A GPT of two layers for text, a perceptron with a hidden layer of 256 for images."""
+def built(dataset: data.Dataset, hidden: int) -> torch.nn.Module:
+    """A GPT of two layers for text, a perceptron with a hidden layer for images."""
     if dataset.is_text:
         gpt = models.Gpt(dataset.classes)
         gpt.layers = torch.nn.Sequential(*list(gpt.layers)[:2])
         return gpt
     pixels, classes = math.prod(dataset.train.inputs.shape[1:]), dataset.classes
-    hidden = torch.nn.Linear(pixels, 256)
     return torch.nn.Sequential(
-        torch.nn.Flatten(), hidden, torch.nn.ReLU(), torch.nn.Linear(256, classes)
+        torch.nn.Flatten(),
+        torch.nn.Linear(pixels, hidden),
+        torch.nn.ReLU(),
+        torch.nn.Linear(hidden, classes),
     )
 
 
-def sharded(net: torch.nn.Module) -> torch.nn.Module:
+def sharded(net: torch.nn.Module, replicas: int) -> torch.nn.Module:
     """A group of parameters for each layer of a GPT, and one for the rest."""
-    mesh = init_device_mesh("cpu", (_RANKS,))
+    names = ("replicate", "shard")
+    shape = (replicas, _RANKS // replicas) if replicas > 1 else (_RANKS,)
+    mesh = init_device_mesh("cpu", shape, mesh_dim_names=names[-len(shape) :])
     for layer in net.layers if isinstance(net, models.Gpt) else ():
         fully_shard(layer, mesh=mesh)
     fully_shard(net, mesh=mesh)
@@ -196,7 +208,7 @@ def digest(net: Any) -> str:
 def keep(row: dict[str, Any]) -> None:
     """Add a run to the file."""
     head = {"ranks": _RANKS, "tasks": {name: asdict(task) for name, task in _TASKS.items()}}
-    runs.add(_RESULTS, row, head, ("data", "worker", "seed", "repeat"))
+    runs.add(_RESULTS, row, head, ("data", "worker", "seed", "repeat", "replicas"))
 
 
 if __name__ == "__main__":

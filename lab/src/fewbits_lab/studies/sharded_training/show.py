@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 _NONE = "none"  # of FSDP's runs
 
 
-def sharded(runs: list[Item]) -> ShownTable:
+def sharded(every: list[Item], replicas: int = 1) -> ShownTable:
     """Losses beside plain training's with the same seed, bytes, and whether repeats are equal."""
+    runs = [run for run in every if run["replicas"] == replicas]
     rows: list[list[str]] = []
     lost = set()
     for name in dict.fromkeys(run["data"] for run in runs):
@@ -50,7 +51,7 @@ def _sharded_row(runs: list[Item], plain: dict[int, float]) -> tuple[list[str], 
 
 def draw_sharded(document: RecordDocument) -> "Figure":
     """Differences of losses by seed."""
-    runs = [run for run in document["runs"] if not run["repeat"]]
+    runs = [run for run in document["runs"] if not run["repeat"] and run["replicas"] == 1]
     groups = [group for group in dict.fromkeys((run["data"], run["worker"]) for run in runs)
               if group[1] != _NONE]  # fmt: skip
     drawn, (plot,) = figures.panels(
@@ -75,6 +76,6 @@ SHARDED_TRAINING = Recorded(
     title="FSDP2 with compressed gradients",
     about="Four ranks that keep shards of the model; some runs are repeated to compare all bits.",
     command="python -m fewbits_lab.studies.sharded_training.run --data MNIST-DIR --data TEXT-DIR",
-    tables=lambda document: [sharded(document["runs"])],
+    tables=lambda document: [sharded(document["runs"]), sharded(document["runs"], 2)],
     draw=draw_sharded,
 )

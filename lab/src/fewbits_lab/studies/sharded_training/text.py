@@ -13,12 +13,17 @@ def runs_table() -> str:
     return markdown(show.sharded(results("sharded-training")["runs"]))
 
 
+def replicas_table() -> str:
+    """The same of two replicas of two shards: bytes are those that replicas exchange."""
+    return markdown(show.sharded(results("sharded-training")["runs"], 2))
+
+
 def verdict() -> str:
     """The meaning of the columns, and the share of the small model that goes exact."""
     shares = {
         1 - run["compressed_share"]
         for run in results("sharded-training")["runs"]
-        if run["data"] == "text" and "compressed_share" in run
+        if (run["data"], run["replicas"]) == ("text", 1) and "compressed_share" in run
     }
     return paragraph(
         "`fewbits_lab.studies.sharded_training.run` makes them. \"Same bits\" says that the same run again ended with the same",
