@@ -66,6 +66,25 @@ def grouped(world: World, *, runs: Sequence[str], steps: int = 4, **options: Any
     world.leave(kept)
 
 
+def chosen(world: World, *, steps: int) -> None:
+    """Let `auto` decide among operators, each flat and between two nodes."""
+    world.join()
+    net = built("net", "float32", wide=400)
+    state = attach(net, uplink="auto", across=across(world, 2))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    for step in range(steps):
+        optimizer.zero_grad()
+        x, y = batch(world, step % 4)
+        torch.nn.functional.mse_loss(net(x), y).backward()
+        optimizer.step()
+        if state.report().decision is not None:
+            break
+    world.result["decision"] = state.report().as_dict()["decision"]
+    world.result["final"] = digest(net)
+    state.close()
+    world.leave(net)
+
+
 def misplaced(world: World, *, options: dict[str, dict[str, Any]]) -> None:
     """Errors of attaching with groups that are no arrangement, or with options beside nodes."""
     world.join()
@@ -87,4 +106,4 @@ def lose(world: World, *, culprits: Sequence[int], **options: Any) -> None:
     fail(world, culprit=own, **options)
 
 
-SCENARIOS = {"grouped": grouped, "misplaced": misplaced, "lose": lose}
+SCENARIOS = {"grouped": grouped, "misplaced": misplaced, "lose": lose, "chosen": chosen}

@@ -40,6 +40,19 @@ def test_groups_may_be_named_in_three_ways(launcher: Launcher) -> None:
     assert 3.5 < plain / sent < 32 / 9 + 0.01
 
 
+def test_auto_chooses_the_axis_too(launcher: Launcher) -> None:
+    results = launcher.results("chosen", 4, steps=130)
+    assert len({result["final"] for result in results}) == 1
+    for result in results:
+        tried = {each["name"]: each for each in result["decision"]["choices"]}
+        specs = ["bfloat16", "natural", "natural:coder=rans", "two-bit"]
+        assert list(tried) == ["none", *(f"{s}{w}" for s in specs for w in ("", " between nodes"))]
+        for name in ("natural", "natural between nodes"):  # measured, or ruled out by the model
+            assert (tried[name]["measured"] is None) == (tried[name]["predicted"] is not None)
+        assert result["decision"]["chosen"] in tried
+        assert result["decision"] == results[0]["decision"]
+
+
 def test_nodes_of_one_rank_are_a_flat_group_and_one_node_is_exact(launcher: Launcher) -> None:
     assert finals(launcher, 2, 2) == finals(launcher, 2, None)
     exact = finals(launcher, 2, None, uplink="identity")
@@ -129,12 +142,10 @@ REFUSED = {
     "unknown rank": (None, "ranks [7] of across= are not in the model's process group"),
     "word": (None, "across= is 'node'"),
     "star": ("SpecError", "across= has a collective of its own"),
-    "auto": ("SpecError", "with across= name an operator"),
     "stream": ("SpecError", "across= sums inside a node on the host"),
 }
 OPTIONS = {
     "star": {"collective": "star"},
-    "auto": {"uplink": "auto"},
     "stream": {"device": "interpreted"},
 }
 

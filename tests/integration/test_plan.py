@@ -68,6 +68,39 @@ def test_a_slow_link_gets_an_operator_and_a_fast_one_none(given: Path) -> None:
     assert alone["verdict"] == "verdict: do not compress: one worker sends nothing"
 
 
+def test_two_networks_have_two_axes(given: Path) -> None:
+    slow = [
+        "--params",
+        "25e6",
+        "--bandwidth",
+        "1Gbit",
+        "--compute",
+        "0.2s",
+        "--nodes",
+        "4",
+        "--gpus-per-node",
+        "8",
+    ]
+    run = warm_command.run_text("plan", *slow, "--inner-bandwidth", "400Gbit", "--speeds", given)
+    assert run.returncode == 0, run.stderr
+    assert "between nodes (across=): the same accuracy" in run.stdout
+    told = warm_command.run_text(
+        "plan", *slow, "--inner-bandwidth", "400Gbit", "--speeds", given, "--json"
+    )
+    report = json.loads(told.stdout)
+    assert (report["setting"]["nodes"], report["setting"]["width"]) == (4, 8)
+    assert report["setting"]["workers"] == 32
+    assert {row["axis"] for row in report["operators"]} == {"between nodes"}
+    for words, error in (
+        (slow, "all three"),
+        ([*slow, "--inner-bandwidth", "1Gbit", "--workers", "8"], "32 workers, not 8"),
+        (slow[:6], "pass --workers"),
+    ):
+        refused = warm_command.run_text("plan", *words)
+        assert refused.returncode == 2
+        assert error in refused.stderr
+
+
 def test_the_ranking_is_by_time_to_the_same_accuracy(given: Path) -> None:
     report = json.loads(plan("--json", "--speeds", given).stdout)
     times = [row["seconds_per_progress"] for row in report["operators"]]
@@ -176,7 +209,7 @@ def test_nonsense_is_named_before_what_is_missing(name: str, value: str) -> None
 def test_what_is_missing_or_unknown_is_named(given: Path) -> None:
     done = warm_command.run_text("plan", "--params", "1e6")
     assert done.returncode == 2
-    assert "--workers, --bandwidth, --compute" in done.stderr
+    assert "--bandwidth, --compute" in done.stderr
     assert "did you mean 'natural'?" in plan("naturel", code=2).stderr
     assert "says nothing about sign" in plan("sign", "--speeds", given, code=2).stderr
 

@@ -206,7 +206,6 @@ def test_ctrl_c_ends_all_ranks() -> None:
         ("--nodes", "0"),
         ("--nodes", "2", "--collective", "star"),
         ("--nodes", "2", "--local-steps", "4"),
-        ("--nodes", "2", "--operator", "auto"),
         ("--report", "page.txt"),
         ("--report", "/does/not/exist/page.html"),
         ("--checkpoint", __file__),

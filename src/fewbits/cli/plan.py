@@ -15,6 +15,7 @@ from fewbits.collectives.payload import UNIT
 from fewbits.core.operator import Operator
 from fewbits.errors import SpecError
 from fewbits.theory import cost, planner, quantities
+from fewbits.theory.clusters import BETWEEN_NODES, Cluster
 from fewbits.theory.cost import Codec, Link, TrainingJob
 from fewbits.theory.planner import Candidate, Prediction, Setting
 
@@ -43,8 +44,18 @@ def add_options(parser: Parser) -> None:
         "--operator", action="append", default=[], metavar="SPEC", dest="named", help=text
     )
     add("--params", quantities.count, "parameters of the model, such as 25e6")
-    add("--workers", quantities.count, "how many exchange gradients")
-    add("--bandwidth", quantities.bits_per_second, "of a worker's link, such as 1Gbit or 100Mbps")
+    parser.add_argument(
+        "--workers", type=_reading(quantities.count), help="how many exchange gradients"
+    )
+    add("--bandwidth", quantities.bits_per_second, "of a worker's link, such as 1Gbit or 100Mbps; "
+        "with --nodes of a node's link to the others")  # fmt: skip
+    nodes = parser.add_argument_group("two networks, instead of --workers")
+    for name, read, text in (
+        ("--nodes", quantities.count, "how many nodes"),
+        ("--gpus-per-node", quantities.count, "workers of a node"),
+        ("--inner-bandwidth", quantities.bits_per_second, "of a worker's links inside its node"),
+    ):
+        nodes.add_argument(name, type=_reading(read), help=text)
     add("--compute", quantities.seconds, "a step without messages, such as 0.2s")
     add("--latency", quantities.seconds, "one way, such as 5ms (default 0s)", "0s")
     add("--exchange", quantities.seconds, "a rank's own work for one exchange of messages, such as "
@@ -141,8 +152,12 @@ def verdict(rows: list[Prediction], setting: Setting) -> str:
         )
         return f"verdict: do not compress: a step takes {plain:.3g} s without; {where}"
     name = presets.advised().get(found.spec, found.spec)
+    where = ""
+    if setting.cluster is not None:
+        between = found.axis == BETWEEN_NODES
+        where = " between nodes (across=)" if between else " among all ranks"
     return (
-        f"verdict: {name}: the same accuracy {found.gain:.2f}x as soon, "
+        f"verdict: {name}{where}: the same accuracy {found.gain:.2f}x as soon, "
         f"a step in {found.step.total_seconds:.3g} s instead of {plain:.3g} s"
     )
 
@@ -151,6 +166,12 @@ def _add(
     parser: Parser, name: str, read: Callable[[str], float], text: str, default: str | None = None
 ) -> None:
     """An option that is parsed at once, so that bad values are reported before missing ones."""
+    reading = _reading(read)
+    parser.add_argument(name, type=reading, required=default is None, default=default, help=text)
+
+
+def _reading(read: Callable[[str], float]) -> Callable[[str], float]:
+    """A reader whose errors argparse shows."""
 
     def reading(value: str) -> float:
         try:
@@ -158,7 +179,7 @@ def _add(
         except SpecError as error:  # argparse keeps the words of no other error
             raise argparse.ArgumentTypeError(str(error)) from error
 
-    parser.add_argument(name, type=reading, required=default is None, default=default, help=text)
+    return reading
 
 
 def _up_to(most: float) -> Callable[[str], float]:
@@ -177,9 +198,32 @@ def _up_to(most: float) -> Callable[[str], float]:
 
 
 def _setting(options: argparse.Namespace) -> Setting:
-    job = TrainingJob(options.params, options.workers, options.compute, options.overlap)
+    cluster = _cluster(options)
+    workers = options.workers if cluster is None else cluster.workers
+    job = TrainingJob(options.params, workers, options.compute, options.overlap)
     link = Link(options.bandwidth, options.latency, options.exchange, options.busy)
-    return Setting(job, link, cost.COLLECTIVE_TRAFFIC[options.collective], options.noise)
+    traffic = cost.COLLECTIVE_TRAFFIC[options.collective]
+    return Setting(job, link, traffic, options.noise, cluster)
+
+
+def _cluster(options: argparse.Namespace) -> Cluster | None:
+    """The nodes that were given, or None for workers with a link each."""
+    given = (options.nodes, options.gpus_per_node, options.inner_bandwidth)
+    if all(each is None for each in given):
+        if options.workers is None:
+            raise SpecError("pass --workers, or --nodes, --gpus-per-node and --inner-bandwidth")
+        return None
+    if any(each is None for each in given):
+        raise SpecError("nodes need --nodes, --gpus-per-node and --inner-bandwidth, all three")
+    cluster = Cluster(*given)
+    if options.workers not in (None, cluster.workers):
+        raise SpecError(
+            f"{cluster.nodes} nodes of {cluster.width} are {cluster.workers} workers, not "
+            f"{options.workers}: leave --workers out"
+        )
+    if options.collective != "sharded":
+        raise SpecError(f"nodes exchange by sharded: leave --collective {options.collective} out")
+    return cluster
 
 
 def _costs(options: argparse.Namespace, specs: list[str]) -> dict[str, Codec]:
@@ -209,7 +253,13 @@ def _table(rows: list[Prediction], setting: Setting) -> str:
     bare = ("(no compression)", "32.00", total, "0", wire, "x 1", "1", "")
     place = sum(1 for row in rows if row.gain is not None and row.gain > 1)
     cells.insert(place, bare)
-    return table(titles, cells, right=",".join(titles[1:]))
+    right = ",".join(titles[1:])
+    if setting.cluster is None:
+        return table(titles, cells, right=right)
+    axes = [row.axis for row in rows]
+    axes.insert(place, "")
+    both = [(*own, axis) for own, axis in zip(cells, axes, strict=True)]
+    return table((*titles, "compressed"), both, right=right)
 
 
 def _where(rate: float | None) -> str:
@@ -232,6 +282,7 @@ def _report(
         "setting": {
             **asdict(setting.job),
             **asdict(setting.link),
+            **({} if setting.cluster is None else asdict(setting.cluster)),
             "scheme": options.collective,
             "noise": _finite(setting.noise),
         },
@@ -244,6 +295,7 @@ def _report(
             {
                 "spec": row.spec,
                 "unbiased": row.unbiased,
+                "axis": row.axis,
                 "bits_per_value": row.bits_per_value,
                 "step_seconds": row.step.total_seconds,
                 **row.step._asdict(),

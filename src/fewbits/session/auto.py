@@ -24,7 +24,8 @@ from fewbits.rng import Rng
 from fewbits.session import thin
 from fewbits.session.reducer import Reducer
 from fewbits.theory import cost
-from fewbits.theory.cost import Codec, Link, TrainingJob
+from fewbits.theory.clusters import Cluster
+from fewbits.theory.cost import Codec, CollectiveTraffic, Link, TrainingJob
 
 UNCOMPRESSED = "none"
 SETTLE = 2  # steps before the first trial: DDP rebuilds its buckets
@@ -83,11 +84,13 @@ class Decision:
 class Auto:
     """Candidates by name, those that lose least first; `none` must be among them.
 
-    `decision` is the last one, also while candidates are tried anew.
+    `decision` is the last one, also while candidates are tried anew. `cluster` says where ranks
+    are, if links differ; then some candidates go between nodes only.
     """
 
     def __init__(self, candidates: Mapping[str, Reducer], ranks: int = 1) -> None:
         self.candidates, self.ranks = candidates, ranks
+        self.cluster: Cluster | None = None
         self.decision: Decision | None = None
         self._trial: list[Figures] = []
         self._begin(SETTLE + WARM)
@@ -141,7 +144,7 @@ class Auto:
     def _is_worth_trying(self, agree: Agree, sample: npt.NDArray[np.float32]) -> bool:
         """Whether the model leaves the current candidate a chance; remembers if not."""
         routing = self.reducer.routing
-        low_rank, traffic = routing.low_rank, cost.sharded
+        low_rank, traffic = routing.low_rank, self._traffic()
         if low_rank is None:
             codec = measured(routing.uplink, sample)
         else:
@@ -161,6 +164,12 @@ class Auto:
             return True
         self._predicted[self.current] = seconds
         return False
+
+    def _traffic(self) -> CollectiveTraffic:
+        """The traffic of the current candidate; with nodes, on the link of a node."""
+        if self.cluster is None:
+            return cost.sharded
+        return self.cluster.flat if self.reducer.routing.nodes is None else self.cluster.between
 
     def _link(self) -> tuple[float, Link]:
         """Seconds of computing, and the link, as measured with plain all-reduce."""

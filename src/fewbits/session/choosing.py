@@ -1,12 +1,14 @@
 """Chooses the reducer of the step that begins now; for `auto` by timing the steps of each."""
 
 import logging
+import math
 import time
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from fewbits.collectives.comm import largest
+from fewbits.collectives.nodes import RankNodes
 from fewbits.collectives.payload import UNIT
 from fewbits.collectives.progress import RankProgress
 from fewbits.presets import AUTO
@@ -14,6 +16,7 @@ from fewbits.session.adapter import SessionComm
 from fewbits.session.auto import UNCOMPRESSED, Auto, Decision, Figures
 from fewbits.session.jobs import Job, JobValues
 from fewbits.session.reducer import Reducer
+from fewbits.theory.clusters import Cluster
 
 _LOG = logging.getLogger(__name__)
 
@@ -40,6 +43,9 @@ class Chooser:
         self.reducer = self.saved = reducer
         self.reducers = [reducer]
 
+    def take_nodes(self, nodes: RankNodes) -> None:
+        """Learn where the ranks are."""
+
     def watch(self, job: Job) -> None:
         """Look at a job before it is reduced."""
 
@@ -61,6 +67,10 @@ class AutoChooser(Chooser):
         self._auto, self.trying = Auto(candidates), UNCOMPRESSED
         self._before = (0.0, 0.0, 0)
         self._largest: JobValues | None = None  # small batches say little of speed
+
+    def take_nodes(self, nodes: RankNodes) -> None:
+        # Nothing is known of the links inside but that they are the faster ones.
+        self._auto.cluster = Cluster(nodes.count, nodes.width, math.inf)
 
     def watch(self, job: Job) -> None:
         if self._largest is None or job.values.count > self._largest.count:

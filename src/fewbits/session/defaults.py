@@ -20,6 +20,7 @@ from fewbits.session.auto import UNCOMPRESSED
 from fewbits.session.options import Options
 from fewbits.session.routing import ModelParameters, Routing
 from fewbits.switch.job import SWITCH
+from fewbits.theory.clusters import BETWEEN_NODES
 from fewbits.warned import warn_user
 
 Spec = str | Operator
@@ -53,17 +54,24 @@ def routes(
     presets.refuse_others(AUTO, downlink=downlink, feedback=options.feedback)
     if options.collective == SWITCH:
         raise SpecError("auto tries several operators, a switch adds one: use natural")
-    if options.across is not None:
-        raise SpecError("auto times flat exchanges only: with across= name an operator")
     rules = resolved_policy(options.policy)
-    plain = Routing(Identity(), Identity(), rules, model)
-    found = {UNCOMPRESSED: plain} | {
-        spec: _routed(spec, None, None, rules, model)
-        for spec in (*presets.EVERYDAY, presets.SLOW_LINK)
-    }
+    specs = (*presets.EVERYDAY, presets.SLOW_LINK)
+    found = {UNCOMPRESSED: Routing(Identity(), Identity(), rules, model)}
+    for spec in specs:
+        found |= _on_axes(spec, options, model)
     if not options.allow_bias:
         return found
-    return found | _thin(options, model) | {_REST: _routed(_REST, None, None, rules, model)}
+    return found | _thin(options, model) | _on_axes(_REST, options, model)
+
+
+def _on_axes(spec: str, options: Options, model: ModelParameters) -> dict[str, Routing]:
+    """The routing of a spec among all ranks, and if ranks are in nodes also between these."""
+    rules = resolved_policy(options.policy)
+    found = {spec: _routed(spec, None, None, rules, model)}
+    if options.across is not None:
+        between = replace(_routed(spec, None, None, rules, model), between=True)
+        found[f"{spec} {BETWEEN_NODES}"] = between
+    return found
 
 
 def _thin(options: Options, model: ModelParameters) -> dict[str, Routing]:
@@ -71,7 +79,7 @@ def _thin(options: Options, model: ModelParameters) -> dict[str, Routing]:
     wanted = _low_rank(presets.LOW_RANK)
     assert wanted is not None
     fits = any(wanted.fits(each.shape) for each in model.trained())
-    if not fits or options.collective not in _FACTORED:
+    if not fits or options.collective not in _FACTORED or options.across is not None:
         return {}
     return {presets.LOW_RANK: _factored(wanted, None, options, model)}
 

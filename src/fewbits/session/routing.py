@@ -76,7 +76,8 @@ class Routing:
     With `feedback`, memories correct a bias, so the policy's operator is used in both directions
     even if it is biased. `unit` is the largest number of values that are compressed together.
     `nodes` says where the ranks are, if there are links between nodes to save; known from a
-    session's start on. With `low_rank`, what would get the operators and fits goes as factors.
+    session's start on. Among several routings only those that go `between` nodes get them. With
+    `low_rank`, what would get the operators and fits goes as factors.
     """
 
     uplink: Operator
@@ -90,6 +91,7 @@ class Routing:
     owners: Owners = field(default_factory=Owners)
     nodes: RankNodes | None = None
     low_rank: LowRank | None = None
+    between: bool = False
 
     @property
     def specs(self) -> tuple[str, str]:

@@ -87,7 +87,9 @@ class Session:
             return
         self.comm.open()
         defaults.refuse_momentum_alone(self.routing.feedback, self.comm.size)
-        self.routing.nodes, self.progress.near = None, frozenset()  # those of an earlier group
+        self.progress.near = frozenset()
+        for reducer in self._chooser.reducers:
+            reducer.routing.nodes = None  # those of an earlier group
         self._fit_units()
         wanted = self._agreement.on_configuration(lambda: self._flow.wanted(self.routing))
         self._take_flow(self._flow.is_stream(wanted, self._chooser))
@@ -121,7 +123,10 @@ class Session:
         nodes = self._agreement.on_nodes(lambda: self._members(self.options.across))
         defaults.refuse_momentum_alone(self.routing.feedback, nodes.count)
         if nodes.width > 1:
-            self.routing.nodes = nodes
+            routings = [reducer.routing for reducer in self._chooser.reducers]
+            for routing in [own for own in routings if own.between] or routings:
+                routing.nodes = nodes
+            self._chooser.take_nodes(nodes)
             self.progress.near = frozenset(nodes.inside(comm.rank)) - {comm.rank}
 
     def _advise(self) -> None:

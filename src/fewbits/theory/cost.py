@@ -155,12 +155,14 @@ class LinkTraffic(NamedTuple):
     """The work of one rank in one step: values coded, values on its link one way, waits for a peer.
 
     For a star these are the values on the longest path: the master's link and both ends' coding.
+    `inside_seconds` go on faster links inside a node, before and after.
     """
 
     encoded: float
     decoded: float
     sent: float
     hops: int
+    inside_seconds: float = 0.0
 
     def exchanges(self, values: int) -> int:
         """How often ranks exchange messages: each hop of each piece, and the end of the step."""
@@ -248,6 +250,7 @@ def step_time(
     """The model's seconds for one step, or for plain all-reduce if there is no codec."""
     traffic = collective(job.values, job.workers)
     wire = traffic.sent * codec.bits_per_value / link.bandwidth_bits_per_second
+    wire += traffic.inside_seconds
     latency = traffic.hops * link.latency_seconds
     hidden = min(wire + latency, job.overlap * job.compute_seconds)
     work = traffic.exchanges(job.values) * link.exchange_seconds

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fewbits.core.guarantee import Guarantee
 from fewbits.theory import bounds, cost
 from fewbits.theory.bounds import Pair
+from fewbits.theory.clusters import ALL_RANKS, Cluster
 from fewbits.theory.cost import Codec, CollectiveTraffic, Link, StepTime, TrainingJob
 
 WORTH = 1.05  # a smaller gain is below what the model can tell
@@ -14,12 +15,16 @@ WORTH = 1.05  # a smaller gain is below what the model can tell
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The job, link and collective to plan for; `noise` as in `bounds.slowdown`."""
+    """The job, link and collective to plan for; `noise` as in `bounds.slowdown`.
+
+    With a `cluster` the link is a node's to others, and the planner chooses the axis.
+    """
 
     job: TrainingJob
     link: Link
     collective: CollectiveTraffic = cost.sharded
     noise: float = math.inf
+    cluster: Cluster | None = None
 
     @property
     def plain(self) -> StepTime:
@@ -54,18 +59,35 @@ class Prediction:
     gain: float | None
     break_even_bits_per_second: float | None
     pays_below_bits_per_second: float | None
+    axis: str = ALL_RANKS
 
 
 def predict(candidate: Candidate, setting: Setting) -> Prediction:
-    """The step's time, its slowdown by Theorem 9 (or that of biased operators), and the product."""
+    """The step's time, its slowdown by Theorem 9 (or that of biased operators), and the product.
+
+    In a cluster it is the forecast of the axis with which the same accuracy comes soonest.
+    """
+    if setting.cluster is None:
+        return _predicted(candidate, setting, setting.collective, ALL_RANKS, setting.job.workers)
+    cluster = setting.cluster
+    return ranked_rows(
+        _predicted(candidate, setting, traffic, axis, cluster.senders(axis))
+        for axis, traffic in cluster.axes().items()
+    )[0]
+
+
+def _predicted(
+    candidate: Candidate, setting: Setting, collective: CollectiveTraffic, axis: str, senders: int
+) -> Prediction:
+    """The forecast along one axis, on which so many senders' noise is evened out."""
     job, promise = setting.job, candidate.guarantee
-    step = cost.step_time(job, setting.link, candidate.codec, setting.collective)
+    step = cost.step_time(job, setting.link, candidate.codec, collective)
     slowdown: float | None
-    if job.workers == 1:
+    if senders == 1:
         slowdown = 1.0  # nothing is sent, so nothing is lost
     elif promise.omega is not None:
         master = 0.0 if setting.collective is cost.gather else promise.omega
-        slowdown = bounds.slowdown(Pair(promise.omega, master), job.workers, setting.noise)
+        slowdown = bounds.slowdown(Pair(promise.omega, master), senders, setting.noise)
     else:
         master = 0.0 if setting.collective is cost.gather else promise.error
         slowdown = bounds.biased_slowdown(promise.error, master)
@@ -75,19 +97,23 @@ def predict(candidate: Candidate, setting: Setting) -> Prediction:
         gain = setting.plain.total_seconds / total if total > 0 else 1.0
         even, below = (
             cost.break_even_bits_per_second(
-                job, setting.link, candidate.codec, setting.collective, slowdown=worth * slowdown
+                job, setting.link, candidate.codec, collective, slowdown=worth * slowdown
             )
             for worth in (1.0, WORTH)
         )
     return Prediction(
         candidate.spec, promise.unbiased, candidate.codec.bits_per_value, step, slowdown, total,
-        gain, even, below,
+        gain, even, below, axis,
     )  # fmt: skip
 
 
 def ranked(candidates: Iterable[Candidate], setting: Setting) -> list[Prediction]:
     """Forecasts by time to the same accuracy; those without a guarantee last, by step time."""
-    found = [predict(candidate, setting) for candidate in candidates]
+    return ranked_rows(predict(candidate, setting) for candidate in candidates)
+
+
+def ranked_rows(found: Iterable[Prediction]) -> list[Prediction]:
+    """Forecasts in the order of `ranked`."""
     return sorted(
         found,
         key=lambda own: (

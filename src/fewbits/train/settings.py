@@ -110,8 +110,6 @@ def from_options(options: argparse.Namespace, *, workers: int | None = None) -> 
     usual: tuple[str, ...] = DEFAULT_OPERATORS if link is None else LINK_OPERATORS
     if options.local_steps is not None:
         usual = LOCAL_OPERATORS
-    if options.nodes is not None:  # of which `auto` knows nothing
-        usual = tuple(spec for spec in usual if spec != AUTO)
     settings = TrainSettings(
         **{name: getattr(options, name) for name in _AS_GIVEN},
         operators=tuple(options.operator or usual),
@@ -242,8 +240,6 @@ def _check_nodes(settings: TrainSettings) -> None:
         )
     if settings.collective != "sharded" or settings.local_steps is not None:
         raise SpecError("--nodes has a collective of its own: leave the other and local steps out")
-    if AUTO in settings.operators:
-        raise SpecError("--operator auto times flat exchanges only: leave it or --nodes out")
 
 
 def _check_link(settings: TrainSettings) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from fewbits.errors import SpecError
 from fewbits.theory import cost
-from fewbits.theory.cost import MODELS, Codec, Link, TrainingJob
+from fewbits.theory.cost import MODELS, Codec, Link, LinkTraffic, TrainingJob
 
 D = 10**6
 KEPT = 0.1  # q / d
@@ -174,12 +174,12 @@ def test_the_model_is_too_hopeful_where_processors_are_short(
 
 def test_schemes_move_what_their_protocols_say() -> None:
     d, n = 1000, 4
-    assert cost.plain(d, n) == (0, 0, 1500, 6)
-    assert cost.sharded(d, n) == (1250, 2000, 1500, 2)
-    assert cost.star(d, n) == (2000, 5000, 6000, 2)
-    assert cost.gather(d, n) == (1000, 4000, 3000, 1)
+    assert cost.plain(d, n) == LinkTraffic(0, 0, 1500, 6)
+    assert cost.sharded(d, n) == LinkTraffic(1250, 2000, 1500, 2)
+    assert cost.star(d, n) == LinkTraffic(2000, 5000, 6000, 2)
+    assert cost.gather(d, n) == LinkTraffic(1000, 4000, 3000, 1)
     for collective in (cost.plain, *cost.COLLECTIVE_TRAFFIC.values()):
-        assert collective(d, 1) == (0, 0, 0, 0)  # one worker sends nothing
+        assert collective(d, 1) == LinkTraffic(0, 0, 0, 0)  # one worker sends nothing
 
 
 def test_work_for_messages_counts_where_the_wire_is_faster() -> None:
