@@ -25,7 +25,13 @@ from fewbits.session import (
 )
 from fewbits.session.agreement import _packed
 from fewbits.session.defaults import routes
-from fewbits.session.options import GradientOptions, MeanOptions, ScatterOptions, _open_fields
+from fewbits.session.options import (
+    GradientOptions,
+    MeanOptions,
+    ScatterOptions,
+    ShardOptions,
+    _open_fields,
+)
 from fewbits.switch.job import Aggregators
 
 torch = pytest.importorskip("torch")
@@ -104,6 +110,8 @@ DIFFERENCES = {
     "aggregators": Difference(of_switch(chunk=99), of_switch()),
     "allow_bias": Difference({"allow_bias": True}, {"uplink": "auto"}),
     "across": Difference({"across": (0, 1)}),
+    "inside": Difference({"inside": "natural"}, {"collective": REDUCE_SCATTER}),
+    "gather": Difference({"gather": "bfloat16"}, {"collective": REDUCE_SCATTER}),
     "local_steps": Difference({"local_steps": 3}, make=local),
     "outer": Difference({"outer": "sgd:lr=0.5"}, make=local),
     "overlap": Difference({"overlap": True}, make=local),
@@ -144,7 +152,7 @@ def declared() -> Iterator[tuple[str, Any]]:
 
 
 def test_options_are_those_of_all_adapters() -> None:
-    adapters = (ScatterOptions, MeanOptions, GradientOptions, RoundOptions)
+    adapters = (ScatterOptions, ShardOptions, MeanOptions, GradientOptions, RoundOptions)
     names = {name for each in adapters for name in each.__annotations__}
     assert names == {name for name, _ in declared()}
 

@@ -12,13 +12,13 @@ from torch import nn
 
 from fewbits import SpecError, ddp, fsdp, localsgd
 from fewbits.localsgd.options import LocalOptions, RoundOptions
-from fewbits.session.options import GradientOptions, Options, ScatterOptions
+from fewbits.session.options import GradientOptions, Options, ShardOptions
 
 FUNCTIONS = {
     ddp.attach: GradientOptions,
     ddp.Compression.__init__: GradientOptions,
-    fsdp.attach: ScatterOptions,
-    fsdp.ShardedCompression.__init__: ScatterOptions,
+    fsdp.attach: ShardOptions,
+    fsdp.ShardedCompression.__init__: ShardOptions,
     localsgd.attach: RoundOptions,
     localsgd.LocalSGD.__init__: RoundOptions,
 }
@@ -26,10 +26,11 @@ EVERY = pytest.mark.parametrize(("function", "options"), FUNCTIONS.items())
 
 
 def test_the_dictionary_for_type_checkers_is_the_declaration() -> None:
-    assert get_type_hints(GradientOptions) == get_type_hints(Options)
+    every = get_type_hints(GradientOptions) | get_type_hints(ShardOptions)
+    assert every == get_type_hints(Options)
     local = get_type_hints(LocalOptions)
     assert get_type_hints(RoundOptions).items() <= local.items()
-    assert local.keys() == get_type_hints(GradientOptions).keys() | get_type_hints(RoundOptions)
+    assert local.keys() == every.keys() | get_type_hints(RoundOptions)
 
 
 @EVERY
