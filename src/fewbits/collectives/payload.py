@@ -18,7 +18,7 @@ from fewbits.reference.formats import Format
 from fewbits.wire.sections import Section, check_lengths
 
 UNIT = 65_536  # values of a parameter that are compressed together, unless a session says otherwise
-_LEAST_UNIT = 1024
+_LEAST_UNIT = 256
 _EACH = 4  # units of every rank, so that owners' shares differ by a quarter at most
 _MANY_RANKS = 16  # with fewer of them units stay as they are
 _LENGTH = np.dtype("<u4")

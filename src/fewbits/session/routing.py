@@ -1,5 +1,6 @@
 """Routing: cuts parameters into units, and gives each an operator and an owner."""
 
+import heapq
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -16,6 +17,8 @@ from fewbits.low_rank import LowRank, matrix_shape
 from fewbits.operators.identity import Identity
 from fewbits.policy import Choice, Exact, Policy, choose
 from fewbits.theory.cost import PIECE
+
+EACH = 4096  # values of a piece for each rank, beside which its header is small
 
 
 class ModelParameter(NamedTuple):
@@ -53,7 +56,7 @@ class Owners:
     ranks: int = 1
     unit: int = UNIT
     owners: dict[str, list[int]] = field(default_factory=dict)
-    _loads: Counter[int] = field(default_factory=Counter)
+    _loads: list[tuple[int, int]] = field(default_factory=list)  # a heap of loads and ranks
 
     def __call__(self, parameter: ModelParameter) -> list[int]:
         """The owner of each of the parameter's units."""
@@ -64,8 +67,10 @@ class Owners:
         return self.owners[parameter.name]
 
     def _next(self, size: int) -> int:
-        owner = min(range(self.ranks), key=lambda rank: self._loads[rank])
-        self._loads[owner] += size
+        if not self._loads:
+            self._loads = [(0, rank) for rank in range(self.ranks)]
+        load, owner = self._loads[0]
+        heapq.heapreplace(self._loads, (load + size, owner))
         return owner
 
 
@@ -203,10 +208,11 @@ def cut(
 ) -> list[tuple[slice, list[Unit]]]:
     """Pieces of a batch, with their places and units; all ranks own some units of each piece.
 
-    While one piece travels, the next one is encoded and the one before it decoded.
+    While one piece travels, the next one is encoded and the one before it decoded. On hundreds of
+    ranks pieces are larger, because each costs a header to every rank.
     """
     pieces: list[tuple[slice, list[Unit]]] = []
-    size = max(piece, ranks * unit)
+    size = max(piece, ranks * unit, ranks * EACH)
     for each in units:
         if not pieces or each.start - pieces[-1][0].start >= size:
             pieces.append((slice(each.start, each.start), []))

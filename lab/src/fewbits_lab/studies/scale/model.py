@@ -16,12 +16,13 @@ from fewbits import registry
 from fewbits.collectives import header
 from fewbits.collectives.comm import LocalComm
 from fewbits.collectives.owned import Sharded
-from fewbits.collectives.payload import UNIT, units_of
+from fewbits.collectives.payload import UNIT, Payload, unit_for, units_of
 from fewbits.collectives.progress import RankProgress
 from fewbits.collectives.reduction import ReductionTask, commit
+from fewbits.collectives.units import Batch
 from fewbits.reference.formats import FLOAT32
 from fewbits.rng import Rng
-from fewbits.session.routing import cut
+from fewbits.session.routing import EACH, cut
 from fewbits.theory import cost
 from fewbits.theory.cost import PIECE, Codec, Link, LinkTraffic, StepTime, TrainingJob
 from fewbits_lab import vectors
@@ -48,12 +49,13 @@ class SentBytes(NamedTuple):
 def measured(spec: str, values: int, ranks: int, seed: int) -> SentBytes:
     """One reduction of Gaussian vectors between threads, by the collective that training uses."""
     operator = registry.operator(spec)
-    shards = [number % ranks for number in range(-(-values // UNIT))]
-    units = units_of("parameter", 0, values, operator, operator, shards)
+    unit = unit_for(values, ranks)
+    shards = [number % ranks for number in range(-(-values // unit))]
+    units = units_of("parameter", 0, values, operator, operator, shards, size=unit)
 
     def rank(comm: LocalComm) -> SentBytes:
         progress, own = RankProgress(), vectors.gaussian(values, seed + comm.rank)
-        for part, mine in cut(units, ranks):
+        for part, mine in cut(units, ranks, unit):
             reduction = Sharded(ReductionTask(mine, FLOAT32, comm))
             reduction.run(own.view(np.uint32)[part], Rng.from_seed(seed), progress)
         commit(comm, progress)
@@ -71,16 +73,30 @@ def bits_per_value(spec: str, seed: int) -> float:
     return 8 * (sent.busiest - sent.headers) / values
 
 
+def coded_more(spec: str, unit: int, seed: int) -> float:
+    """How many times the bits of a value grow in units of this size, over those of 65,536."""
+    values, operator = vectors.gaussian(4 * UNIT, seed), registry.operator(spec)
+
+    def size(unit: int) -> int:
+        units = units_of("parameter", 0, values.size, operator, operator, size=unit)
+        payload = Payload(units, "uplink", FLOAT32)
+        Batch([payload], FLOAT32).encode(values.view(np.uint32), Rng.from_seed(seed))
+        return payload.length
+
+    return size(unit) / size(UNIT)
+
+
 def owned(values: int, workers: int) -> int:
-    """Values of which the busiest rank makes the mean: whole chunks."""
-    share = math.ceil(math.ceil(values / UNIT) / workers)
-    return min(share * UNIT, values)
+    """Values of which the busiest rank makes the mean: whole units."""
+    unit = unit_for(values, workers)
+    share = math.ceil(math.ceil(values / unit) / workers)
+    return min(share * unit, values)
 
 
 def sharded(values: int, workers: int) -> LinkTraffic:
     """As in `theory.cost`, but of the busiest rank: a unit has one owner, however many ranks.
 
-    With more ranks than units some own nothing, and an owner's link carries its unit for all.
+    An owner's link carries its units for all, so units are smaller where many ranks share few.
     """
     if workers == 1:
         return LinkTraffic(0, 0, 0, 0)
@@ -97,9 +113,9 @@ def plain(values: int, workers: int) -> LinkTraffic:
 def header_bytes(values: int, workers: int) -> int:
     """What a rank sends each other rank beside payloads: two headers a piece, one at the end.
 
-    A piece has at least as many chunks as there are ranks.
+    A piece has at least as many units as there are ranks, and so many values for each of them.
     """
-    pieces = math.ceil(values / max(PIECE, workers * UNIT))
+    pieces = math.ceil(values / max(PIECE, workers * unit_for(values, workers), workers * EACH))
     return header.SIZE * (workers - 1) * (2 * pieces + 1)
 
 

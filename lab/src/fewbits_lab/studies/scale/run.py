@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from fewbits.collectives.payload import UNIT
+from fewbits.collectives.payload import UNIT, unit_for
 from fewbits_lab.experiment import StudySettings, Tick, silent
 from fewbits_lab.studies.scale import model
 
@@ -93,6 +93,18 @@ def _modelled(
     return found
 
 
+def _over_even() -> dict[str, float]:
+    """Payload of the busiest rank over 2(n-1)/n of the codes, the most at any number of workers."""
+    found = {}
+    for name, values in SIZES.items():
+        over = 0.0
+        for workers in SCALE_WORKERS:
+            even = 2 * values * (workers - 1) / workers
+            over = max(over, model.sharded(values, workers).sent / even)
+        found[name] = over
+    return found
+
+
 def main() -> None:
     """Compute the rows, sum them up and write `result-summary.json`: rows are too many for it."""
     table = rows(StudySettings(), silent)
@@ -116,6 +128,7 @@ def summary(table: Sequence[ScaleRow]) -> dict[str, Any]:
         "fastest": _fastest(cases),
         "pays_below_gbit": _pays_below(cases),
         "more_workers_than_chunks": _crowd(cases),
+        "over_even": _over_even(),
     }
 
 
@@ -151,7 +164,7 @@ def _pays_below(cases: Sequence[ScaleRow]) -> dict[str, dict[str, list[float]]]:
 
 
 def _crowd(cases: Sequence[ScaleRow]) -> dict[str, Any]:
-    """The smallest model on the most workers: more of them than chunks."""
+    """The smallest model on the most workers, whose units are the smallest."""
     small, most = next(iter(SIZES)), max(SCALE_WORKERS)
     own = [
         row
@@ -161,7 +174,9 @@ def _crowd(cases: Sequence[ScaleRow]) -> dict[str, Any]:
     ]
     return {
         "parameters": small,
-        "chunks": -(-SIZES[small] // UNIT),
+        "unit": unit_for(SIZES[small], most),
+        "headers": model.header_bytes(SIZES[small], most) / 1e6,
+        "coded_more": model.coded_more(SUMMED_UP[-1], unit_for(SIZES[small], most), 1),
         "workers": most,
         "megabytes": {row.operator: row.megabytes for row in own},
         "pays": any((row.pays_below_gbit or 0) > 0 for row in own),

@@ -157,9 +157,9 @@ def findings(table: Sequence[ScaleRow]) -> list[str]:
     worst = max((r for r in few if r.operator == "natural" and r.local_steps == 1),
                 key=lambda r: r.megabytes / SIZES[r.parameters])  # fmt: skip
     said.append(
-        f"A chunk of {UNIT:,} values has one owner. With more workers than chunks the owners' "
-        f"links are the bottleneck: with {worst.workers:,} workers and {worst.parameters} "
-        f"parameters the busiest rank sends {worst.megabytes:,.0f} MB in a step."
+        f"A unit has one owner, and {UNIT:,} values or fewer, so that each of 16 ranks or more has "
+        f"four. Headers grow: with {worst.workers:,} workers and {worst.parameters} parameters the "
+        f"busiest rank sends {worst.megabytes:,.0f} MB in a step."
     )
     return said
 

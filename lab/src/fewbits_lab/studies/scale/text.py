@@ -34,7 +34,7 @@ def fastest() -> str:
 def scale_verdict() -> str:
     """The verdict of the model."""
     crowd = results("scale-summary")["more_workers_than_chunks"]
-    sent = crowd["megabytes"]
+    sent, over = crowd["megabytes"], results("scale-summary")["over_even"]
     pays = "Compression pays there on some link." if crowd["pays"] else (
         "Compression does not pay there on any link."
     )  # fmt: skip
@@ -44,10 +44,13 @@ def scale_verdict() -> str:
     }
     same = all(counted[link, 1] == cases for (link, steps), cases in counted.items() if steps != 1)
     return bullets(
-        "A rank sends about the same at any number of workers, up to one worker for each unit of 65,536 values. With"
-        f" more workers than units the owners' links are the bottleneck: a model of {crowd['parameters']} parameters"
-        f" has {crowd['chunks']} units, and with {crowd['workers']:,} workers the busiest rank sends"
-        f" {sent['natural']:.0f} MB in a step with `natural`, where plain all-reduce sends {sent['none']:.0f} MB. {pays}",
+        "A rank sends about the same at any number of workers. A unit has 65,536 values, or fewer, so that each of 16 or more"
+        f" ranks owns four: the busiest one sends at most {max(over.values()):.2f} times an even share of the codes. What grows"
+        f" are headers, 256 bytes to every rank in each hop: with a model of {crowd['parameters']} parameters and"
+        f" {crowd['workers']:,} workers a unit has {crowd['unit']} values, and the busiest rank sends {sent['natural']:.0f} MB in a"
+        f" step with `natural`, {crowd['headers']:.0f} MB of it headers, where plain all-reduce sends {sent['none']:.0f} MB. {pays}"
+        f" The entropy coder's tables cost {100 * (crowd['coded_more'] - 1):.0f} % more bytes in units that small, which the formula"
+        " leaves out.",
         fastest(),
         f"Local steps {'do not move' if same else 'move'} these borders: they divide the exchange and the gain by the same"
         " number.",
