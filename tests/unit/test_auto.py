@@ -158,7 +158,7 @@ def test_what_factors_cost_is_told_of_the_model() -> None:
     assert found.bits_per_value == pytest.approx((8 * 600 * 2 + 400 * 5) / 80_400)
     assert 1e6 < found.encode_values_per_second < 1e12
     for ranks, sent, hops in ((2, 100, 2), (4, 300, 2), (5, 160, 4)):
-        assert cost.factored(100, ranks) == (100, 100, sent, hops)
+        assert cost.factored(100, ranks)[:4] == (100, 100, sent, hops)
     assert cost.factored(100, 1).sent == 0
 
 

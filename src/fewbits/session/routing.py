@@ -18,7 +18,7 @@ from fewbits.operators.identity import Identity
 from fewbits.policy import Choice, Exact, Policy, choose
 from fewbits.theory.cost import PIECE
 
-EACH = 4096  # values of a piece for each rank, beside which its header is small
+VALUES_OF_A_RANK = 4096  # values of a piece for each rank, beside which its header is small
 
 
 class ModelParameter(NamedTuple):
@@ -212,7 +212,7 @@ def cut(
     ranks pieces are larger, because each costs a header to every rank.
     """
     pieces: list[tuple[slice, list[Unit]]] = []
-    size = max(piece, ranks * unit, ranks * EACH)
+    size = max(piece, ranks * unit, ranks * VALUES_OF_A_RANK)
     for each in units:
         if not pieces or each.start - pieces[-1][0].start >= size:
             pieces.append((slice(each.start, each.start), []))

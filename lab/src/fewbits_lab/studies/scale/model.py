@@ -22,7 +22,7 @@ from fewbits.collectives.reduction import ReductionTask, commit
 from fewbits.collectives.units import Batch
 from fewbits.reference.formats import FLOAT32
 from fewbits.rng import Rng
-from fewbits.session.routing import EACH, cut
+from fewbits.session.routing import VALUES_OF_A_RANK, cut
 from fewbits.theory import cost
 from fewbits.theory.cost import PIECE, Codec, Link, LinkTraffic, StepTime, TrainingJob
 from fewbits_lab import vectors
@@ -115,7 +115,9 @@ def header_bytes(values: int, workers: int) -> int:
 
     A piece has at least as many units as there are ranks, and so many values for each of them.
     """
-    pieces = math.ceil(values / max(PIECE, workers * unit_for(values, workers), workers * EACH))
+    pieces = math.ceil(
+        values / max(PIECE, workers * unit_for(values, workers), workers * VALUES_OF_A_RANK)
+    )
     return header.SIZE * (workers - 1) * (2 * pieces + 1)
 
 
