@@ -89,11 +89,13 @@ class World:
 
 def known() -> dict[str, Callable[..., None]]:
     """All scenarios by name. The template imports them and all operators, not each rank again."""
+    import archipelago
     import clusters
     import continuations
     import endings
     import faults
     import hsdp
+    import islands
     import kinds
     import loops
     import memories
@@ -106,7 +108,7 @@ def known() -> dict[str, Callable[..., None]]:
 
     registry.catalogue()
     modules = (scenarios, faults, memories, rounds, sharded, continuations, endings, kinds)
-    modules = *modules, streams, loops, trainers, clusters, programs, hsdp
+    modules = *modules, streams, loops, trainers, clusters, programs, hsdp, archipelago, islands
     return {name: run for module in modules for name, run in module.SCENARIOS.items()}
 
 

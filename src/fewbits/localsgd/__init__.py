@@ -15,8 +15,9 @@ except ModuleNotFoundError as error:
     raise MissingExtraError.of("fewbits.localsgd needs torch", "torch") from error
 
 from fewbits.localsgd.entry import attach
+from fewbits.localsgd.islands import Islands
 from fewbits.localsgd.local import LocalSGD
 from fewbits.localsgd.outer import Nesterov, Outer, Sgd
 from fewbits.localsgd.report import LocalReport
 
-__all__ = ["LocalReport", "LocalSGD", "Nesterov", "Outer", "Sgd", "attach"]
+__all__ = ["Islands", "LocalReport", "LocalSGD", "Nesterov", "Outer", "Sgd", "attach"]

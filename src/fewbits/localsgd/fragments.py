@@ -80,27 +80,30 @@ def _shares(vectors: Sequence[FlatTensors], start: tuple[int, int], end: tuple[i
 
 
 def routed(
-    vectors: Sequence[FlatTensors], routing: Routing, count: int
-) -> tuple[Routing, list[Shares]]:
-    """Cut vectors into fragments; the routing of their parts, and what each fragment has.
+    vectors: Sequence[FlatTensors], routing: Routing, count: int, ranks: int = 1, place: int = 0
+) -> tuple[Routing, list[list[Shares]]]:
+    """Cut vectors into fragments, and each of them into a part for each of some ranks.
 
-    A part of a parameter gets the operator that the whole one gets.
+    Returns the routing of the parts of one rank, and by rank what it has of each fragment. A part
+    of a parameter gets the operator that the whole one gets.
     """
-    if count == 1:
-        return routing, [[(index, own.whole) for index, own in enumerate(vectors)]]
+    if count * ranks == 1:
+        return routing, [[[(index, own.whole) for index, own in enumerate(vectors)]]]
     asked = replace(routing, choices={}, sizes={})
 
     def cost(entry: PlacedTensor) -> float:
         return bits(asked.operators(entry.described)[0])
 
-    cut_in = cut(vectors, count, cost)
+    cut_in = cut(vectors, count * ranks, cost)
+    shares = [cut_in.shares[rank::ranks] for rank in range(ranks)]
     parts = [
         each.described._replace(is_trained=not each.is_buffer)
-        for vector in vectors
-        for each in vector.entries
+        for own in shares[place]
+        for index, part in own
+        for each in vectors[index].within(part)
     ]
 
     def choose(name: str, shape: Shape) -> Choice | str | None:
         return routing.policy(*cut_in.wholes.get(name, (name, shape)))
 
-    return replace(routing, model=ModelParameters(parts), policy=choose), cut_in.shares
+    return replace(routing, model=ModelParameters(parts), policy=choose), shares

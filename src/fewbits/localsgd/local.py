@@ -1,6 +1,6 @@
 """Rounds of local steps, and the outer step with the mean change of all ranks."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Literal, Unpack
@@ -9,31 +9,26 @@ from weakref import WeakSet
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from fewbits.attached import Attached, described, placed, ranges, uncompiled
-from fewbits.backend.buffers import Buffer
-from fewbits.collectives.comm import exchange
+from fewbits.attached import Attached, uncompiled
 from fewbits.core.operator import Operator
 from fewbits.errors import SpecError
-from fewbits.localsgd import fragments, vectors
+from fewbits.localsgd.elastic import Elastic, refuse_memories
+from fewbits.localsgd.inside import island_of, peers_of
 from fewbits.localsgd.options import LocalOptions, RoundOptions
 from fewbits.localsgd.outer import outer as named_outer
+from fewbits.localsgd.parts import adapter_parts
+from fewbits.localsgd.preparing import prepared
 from fewbits.localsgd.report import LocalReport
-from fewbits.localsgd.rounds import Rounds
-from fewbits.localsgd.standing import Schedule, Standing
-from fewbits.policy import Exact, Policy, refuse_unmatched
 from fewbits.presets import AUTO
 from fewbits.session import (
-    AdapterParts,
     Job,
-    ModelParameter,
-    ModelParameters,
     Session,
     SessionComm,
-    resolved_policy,
     route,
     takes,
 )
 from fewbits.transport.side_stream import event
+from fewbits.transport.store_comm import StoreComm
 from fewbits.transport.tensors import TensorValues, add_witness, parameter_digest
 from fewbits.transport.torch_comm import TorchComm
 
@@ -58,66 +53,70 @@ class LocalSGD(Attached):
         comm: SessionComm | None = None,
         **options: Unpack[RoundOptions],
     ) -> None:
-        model = uncompiled(model)
+        model, chosen = uncompiled(model), LocalOptions.of(options)
         _check(model, uplink)
+        chosen = replace(chosen, process_group=peers_of(chosen.process_group))
+        self._inside = island_of(model, chosen.process_group, chosen.timeout)
+        if isinstance(model, DistributedDataParallel):
+            model = uncompiled(model.module)
+            _check(model, uplink)
         self._model = model
-        chosen = LocalOptions.of(options)
         self.local_steps, self.overlap = chosen.local_steps, bool(chosen.overlap)
         self.outer, self.skipped = named_outer(chosen.outer), False
-        named = vectors.trained(model)
-        buffers = vectors.averaged_buffers(model, chosen.average_buffers)
-        lies, _ = placed(own for _, own in named)
-        self._device = "cpu" if lies is None or chosen.staged else lies
         self._under_way: list[Job] = []
-        given = [described(name, own) for name, own in (*named, *buffers)]
-        wanted, held = resolved_policy(chosen.policy), {name for name, _ in buffers}
-        refuse_unmatched(wanted, [*dict(model.named_parameters()), *held])
-        chosen = replace(chosen, policy=_exact_buffers(wanted, held))
-        flat = vectors.of(model, named, buffers, self._device)
-        routing, shares = fragments.routed(
-            flat, route(uplink, downlink, chosen, ModelParameters(given)), chosen.fragments
-        )
-        rounds = [Rounds(v, momentum=self.outer.has_momentum, overlap=self.overlap) for v in flat]
-        self._standing = Standing(rounds, _schedule(chosen), shares)
+        self._elastic: Elastic | None = None
+        routes = partial(route, uplink, downlink)
+        made = prepared(model, chosen, self._inside, self.outer, routes)
+        self._standing, self._device, routing, chosen = made[:4]
+        if chosen.islands is not None and comm is None:
+            comm = StoreComm(chosen.islands.store, chosen.timeout)
+            self._elastic = Elastic(chosen.islands, comm, self._standing)
+            refuse_memories(routing.feedback)
         self.session = Session(
             comm or TorchComm(chosen.process_group, chosen.timeout),
             routing,
             chosen,
-            self._parts(given, [(each.name, each.shape) for each in given[len(named) :]]),
+            adapter_parts(
+                self._standing,
+                made.given,
+                f"local-steps={self.local_steps} outer={self.outer}"
+                f"{' overlap' if self.overlap else ''}",
+                self._device,
+                self._inside,
+                comes_and_goes=self._elastic is not None,
+                settle=self._settle,
+            ),
         )
+        if self._elastic is not None:
+            self._elastic.session = self.session
 
-    def _parts(
-        self, given: Sequence[ModelParameter], buffers: Sequence[tuple[str, tuple[int, ...]]]
-    ) -> AdapterParts:
-        standing = self._standing
-        shapes = [(each.name, each.shape) for each in given if each.is_trained]
-        model = standing.shapes_digest([*shapes, *buffers])
-        overlap = " overlap" if self.overlap else ""
-        return AdapterParts(
-            device=self._device,
-            formats=[own.vector.name for own in standing.rounds],
-            agreed={"vectors": model},
-            first_words=f"local-steps={self.local_steps} outer={self.outer}{overlap} "
-            f"model={model} ",
-            arrays=standing.arrays,
-            check=standing.check,
-            take=standing.take,
-            settle=self._settle,
-            ranges=ranges,
-        )
+    def start(self) -> None:
+        """Meet the other ranks, or islands, and check that all run the same.
+
+        Every rank must call this; `attach` does.
+        """
+        if self._elastic is None:
+            self.session.start()
+            if self._inside is not None and self._model not in _IN_ROUNDS:
+                self._inside.open()
+        elif self._model not in _IN_ROUNDS:
+            self._elastic.begin()
+
+    @property
+    def taken(self) -> int:
+        """How many local steps a rank has taken, also those before an island came to the others."""
+        return self._standing.taken
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """The islands that train now, by the numbers that they got when they came."""
+        return () if self._elastic is None else self._elastic.members
 
     def share_start(self) -> None:
         """Give all ranks the parameters and averaged buffers of rank 0, from which rounds begin."""
-        comm = self.session.comm
-        for own in self._standing.rounds:
-            host = own.start.cpu()  # itself, if it lies there
-            content = Buffer.of(host.numpy())
-            to_all = [content if comm.rank == 0 else None] * comm.size
-            from_first = [content if comm.rank and not rank else None for rank in range(comm.size)]
-            if comm.size > 1:
-                exchange(comm, (to_all, from_first))
-                own.start.copy_(host)
-            own.restart()
+        if self._elastic is None:
+            for own in self._standing.rounds:
+                own.share(self.session.comm)
         _IN_ROUNDS.add(self._model)
 
     def step(self) -> bool:
@@ -152,6 +151,9 @@ class LocalSGD(Attached):
         standing = self._standing
         if standing.is_even:
             return
+        if self._elastic is not None:
+            self._elastic.exchange(self._sent, self._taken_over)
+            return
         if self._receive() == "thrown away":
             standing.in_round = 0  # what came after a round that is thrown away goes with it
             standing.restart()
@@ -159,6 +161,17 @@ class LocalSGD(Attached):
             self._send()
             self._receive()
         standing.restart()
+
+    def _sent(self) -> None:
+        """Send this island's changes, and wait until their mean has arrived."""
+        self._send()
+        self._settle()
+
+    def _taken_over(self) -> None:
+        """Take the outer step; all islands are equal then."""
+        self._receive()
+        self._standing.in_round = 0
+        self._standing.restart()
 
     def close(self) -> None:
         """End the background thread and give the process group back; every rank must call this.
@@ -170,7 +183,11 @@ class LocalSGD(Attached):
             standing = self._standing
             standing.in_round = max(standing.in_round, int(standing.pending))
             standing.pending, standing.even = False, 0
+        if self._elastic is not None:
+            self._elastic.leave()
         self.session.close()
+        if self._inside is not None:
+            self._inside.close()
         self._under_way = []
         _IN_ROUNDS.discard(self._model)
 
@@ -194,8 +211,9 @@ class LocalSGD(Attached):
         if self._receive() == "thrown away":
             standing.restart()
             return
-        for _, own, place in standing.parts(fragment):
-            own.mix(place, standing.schedule.blend)
+        for part in standing.by_place(fragment):
+            for _, own, place in part:
+                own.mix(place, standing.schedule.blend)
 
     def _end_round_later(self) -> None:
         """Apply the last round's mean, send this round's change and continue with local steps."""
@@ -236,6 +254,12 @@ class LocalSGD(Attached):
 
     def _settle(self) -> None:
         jobs, self._under_way = self._under_way, []
+        if jobs and self._inside is not None:
+            self._inside.agree(lambda: self._wait(jobs), self._standing)
+        else:
+            self._wait(jobs)
+
+    def _wait(self, jobs: Sequence[Job]) -> None:
         for job in jobs:
             self.session.wait(job)
         with self.session.comm.joined():
@@ -257,31 +281,16 @@ class LocalSGD(Attached):
             return "thrown away"
         for _, own, place in standing.parts(standing.fragment):
             own.apply(self.outer, place)
+        if self._inside is not None:
+            told = standing.by_place(standing.fragment)
+            self._inside.gather([[own.start[place] for _, own, place in part] for part in told])
         return "taken"
 
 
 def _check(model: nn.Module, uplink: str | Operator) -> None:
-    if isinstance(model, DistributedDataParallel):
-        raise SpecError(
-            "attach takes a model that is not wrapped in DistributedDataParallel, which exchanges "
-            "gradients in every step"
-        )
     if not isinstance(model, nn.Module):
         raise SpecError(f"attach takes a torch module, got {type(model).__name__}")
     if model in _IN_ROUNDS:
         raise SpecError("the model has rounds already: close() them first")
     if uplink == AUTO:
         raise SpecError("'auto' times every step and is for fewbits.ddp: name an operator")
-
-
-def _schedule(options: LocalOptions) -> Schedule:
-    return Schedule(options.local_steps, options.fragments, options.delay, float(options.blend))
-
-
-def _exact_buffers(policy: Policy, buffers: Container[str]) -> Policy:
-    """The policy, with buffers sent exactly."""
-
-    def choose(name: str, shape: tuple[int, ...]) -> Operator | Exact | str | None:
-        return Exact("averaged buffers") if name in buffers else policy(name, shape)
-
-    return choose

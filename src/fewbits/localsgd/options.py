@@ -8,6 +8,7 @@ from typing import Any, Required
 
 from fewbits.errors import SpecError
 from fewbits.feedback import feedback as named_feedback
+from fewbits.localsgd.islands import Islands
 from fewbits.localsgd.outer import Outer, refuse_two_momenta
 from fewbits.localsgd.outer import outer as named_outer
 from fewbits.session import MeanOptions, Options, listed, option
@@ -28,6 +29,7 @@ class RoundOptions(MeanOptions, total=False):
     blend: float
     average_buffers: Sequence[str]
     process_group: Any
+    islands: Islands | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +77,12 @@ class LocalOptions(Options):
         free="every process has its own object for the same group, and no group meets another",
     )
 
+    islands: Islands | None = option(
+        None,
+        "islands that come and go between rounds, and meet through a store.",
+        free="every process has its own connection to the store",
+    )
+
     def __post_init__(self) -> None:
         Options.__post_init__(self)
         if not isinstance(self.local_steps, int) or self.local_steps < 1:
@@ -83,6 +91,7 @@ class LocalOptions(Options):
             )
         named_outer(self.outer)
         self._check_fragments()
+        self._check_islands()
         if self.collective == SWITCH:
             raise SpecError(
                 "collective 'switch' sums gradients of every step: it is for fewbits.ddp"
@@ -107,3 +116,16 @@ class LocalOptions(Options):
             raise SpecError(f"blend must be in [0, 1), got {blend!r}")
         if self.overlap and (count, delay, blend) != (1, 0, 0):
             raise SpecError("overlap=True is another way to overlap: pass delay= instead of it")
+
+    def _check_islands(self) -> None:
+        if self.islands is None:
+            return
+        if not isinstance(self.islands, Islands):
+            raise SpecError(f"islands is fewbits.localsgd.Islands(store), got {self.islands!r}")
+        if self.process_group is not None:
+            raise SpecError("islands that come and go are no process_group: leave it out")
+        if self.overlap or self.fragments > 1 or self.delay or self.blend:
+            raise SpecError(
+                "islands that come and go exchange whole rounds: leave overlap, fragments, delay "
+                "and blend out"
+            )

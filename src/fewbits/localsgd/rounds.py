@@ -4,6 +4,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fewbits.backend.buffers import Buffer
+from fewbits.collectives.comm import Comm, exchange
 from fewbits.errors import DisagreementError
 from fewbits.localsgd.outer import Outer
 from fewbits.localsgd.vectors import FlatTensors
@@ -26,6 +28,21 @@ class Rounds:
         common = self.start[: vector.trained]
         self.origin = common.clone() if overlap else common
         self._overlap = overlap
+
+    def common(self) -> list[Tensor]:
+        """What is the same on all ranks."""
+        return [self.start] if self.momentum is None else [self.start, self.momentum]
+
+    def share(self, comm: Comm) -> None:
+        """Begin with what rank 0 has."""
+        host = self.start.cpu()  # itself, if it lies there
+        content = Buffer.of(host.numpy())
+        to_all = [content if comm.rank == 0 else None] * comm.size
+        from_first = [content if comm.rank and not rank else None for rank in range(comm.size)]
+        if comm.size > 1:
+            exchange(comm, (to_all, from_first))
+            self.start.copy_(host)
+        self.restart()
 
     def restart(self) -> None:
         self.vector.write(self.start)

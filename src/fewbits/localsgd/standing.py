@@ -50,9 +50,14 @@ class Standing:
     """
 
     def __init__(
-        self, rounds: Sequence[Rounds], schedule: Schedule, shares: Sequence[Shares]
+        self,
+        rounds: Sequence[Rounds],
+        schedule: Schedule,
+        places: Sequence[Sequence[Shares]],
+        place: int = 0,
     ) -> None:
-        self.rounds, self.schedule, self.shares = rounds, schedule, shares
+        self.rounds, self.schedule = rounds, schedule
+        self.places, self.shares = places, places[place]  # of all ranks of an island, and of this
         self.taken = self.in_round = self.sent = self.even = 0
         self.fragment = -1
         self.pending = self.sick = False
@@ -78,8 +83,15 @@ class Standing:
 
     def parts(self, fragment: int) -> list[tuple[int, Rounds, slice]]:
         """The number of each job of a fragment, or of all of them (-1), its rounds and place."""
+        return self._parts(fragment, self.shares)
+
+    def by_place(self, fragment: int) -> list[list[tuple[int, Rounds, slice]]]:
+        """The same of every rank of this rank's island."""
+        return [self._parts(fragment, shares) for shares in self.places]
+
+    def _parts(self, fragment: int, mine: Sequence[Shares]) -> list[tuple[int, Rounds, slice]]:
         numbered, found = 0, []
-        for number, shares in enumerate(self.shares):
+        for number, shares in enumerate(mine):
             for index, place in shares:
                 if fragment in (-1, number):
                     found.append((numbered, self.rounds[index], place))

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 from fewbits.attached import described
 from fewbits.errors import SpecError
@@ -106,7 +107,7 @@ class FlatTensors:
 
     def parameters(self, place: slice) -> list[ModelParameter]:
         """What travels of a part of the vector."""
-        return [each.described for each in self._within(place)]
+        return [each.described for each in self.within(place)]
 
     def cut(self, places: Sequence[int]) -> dict[str, tuple[str, tuple[int, ...]]]:
         """Cut entries at places between rows; the whole of each part by the part's name."""
@@ -129,7 +130,7 @@ class FlatTensors:
 
     @torch.no_grad()
     def read(self, into: Tensor, place: slice | None = None) -> None:
-        for entry in self._within(place or self.whole):
+        for entry in self.within(place or self.whole):
             into[entry.place].copy_(self._current(entry).reshape(-1))
 
     @torch.no_grad()
@@ -138,7 +139,7 @@ class FlatTensors:
 
         A share of 0 makes them the values themselves.
         """
-        for entry in self._within(place):
+        for entry in self.within(place):
             own = self._current(entry)
             given = values[entry.place].view(own.shape)
             if own_share:
@@ -146,7 +147,8 @@ class FlatTensors:
             else:
                 own.copy_(given)
 
-    def _within(self, place: slice) -> list[PlacedTensor]:
+    def within(self, place: slice) -> list[PlacedTensor]:
+        """The entries of a part of the vector."""
         if place == self.whole:
             return self.entries
         return [e for e in self.entries if place.start <= e.place.start < place.stop]
@@ -187,7 +189,13 @@ def trained(model: nn.Module) -> list[tuple[str, Tensor]]:
         raise SpecError(f"{type(model).__name__} has no parameters that are trained")
     for name, own in named:
         described(name, own)
-    return named
+    return [(name, own.to_local() if isinstance(own, DTensor) else own) for name, own in named]
+
+
+def wholes(model: nn.Module) -> dict[str, tuple[int, ...]]:
+    """The whole shapes of sharded parameters."""
+    found = model.named_parameters()
+    return {name: tensors.real_shape(own) for name, own in found if isinstance(own, DTensor)}
 
 
 def of(

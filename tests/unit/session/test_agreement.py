@@ -193,9 +193,11 @@ FREE: dict[str, Callable[..., Any]] = {
     "device": session,
     "staged": session,
     "process_group": local,
+    "islands": local,
 }
 OTHERWISE = {
     "timeout": 7.0, "threads": 3, "device": "cpu", "staged": True, "process_group": "mine",
+    "islands": localsgd.Islands(torch.distributed.HashStore()),
 }  # fmt: skip
 
 
