@@ -129,9 +129,12 @@ def test_the_promise_is_tight_for_short_vectors(steps: int) -> None:
     """Up to the factor 31/32: the first levels are even, so odd values are a step away."""
     nu = odd_nu(steps)
     for count, states in ((1, 4), (1, 8), (2, 8), (2, 16)):
-        _, error = measured(np.ones(count, np.float32), f"trellis:nu={nu!r},states={states}")
+        spec = f"trellis:nu={nu!r},states={states}"
+        _, error = measured(np.ones(count, np.float32), spec)
         assert error == pytest.approx((31 / 32) ** 2 * nu, rel=1e-3)
-        assert error <= nu
+        promised = fewbits.operator(spec).guarantee(count).alpha
+        assert promised is not None
+        assert error <= promised <= 1.07 * error
 
 
 def test_the_promise_of_coarse_steps_is_tight() -> None:
