@@ -40,7 +40,8 @@ need more than 16 bits, and both may be larger.
 
 **When to use it.** If workers' results are averaged: it has less error than `sparse-dithering` at
 equal bits. Nearest gains above two. Below that, and on vectors with many zeros, `sparse-dithering`
-is as good. Zeros do not stay zeros with `subtractive`.
+is as good, and better for fine steps on long vectors, whose levels would need more than 16 bits.
+Zeros do not stay zeros with `subtractive`.
 
 **Ends of the range.** As in `sparse-dithering`. A vector that holds a NaN or an infinity decodes to
 NaN everywhere, with `nonfinite="carry"`.

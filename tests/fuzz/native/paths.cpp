@@ -113,7 +113,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
               1 + (shape >> 2) % 3,
               (control & 1) != 0,
               (control & 3) == 2,
-              input.number(2) % 1200u, // up to eight lanes
+              input.number(2) % ((control & 8) != 0 ? 1200u : 140u), // up to eight lanes
               static_cast<unsigned>(control >> 4 & 7),
               (shape & 128) != 0,
               false,

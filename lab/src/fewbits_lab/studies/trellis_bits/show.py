@@ -92,7 +92,7 @@ def before_table(rows: Sequence[Item]) -> ShownTable:
     titles = ["vector", "bits", "before phase tables", "trellis", "ratio", "goal"]
     return ShownTable(
         titles, cells, lost=frozenset(lost),
-        note="Before: sparse-dithering:rounding=subtractive with one table a block, same vectors. "
+        note="Before: codes of sparse-dithering:rounding=subtractive with one table a block. "
         "Marked: above the goal.",
     )  # fmt: skip
 
@@ -147,8 +147,16 @@ def findings(document: RecordDocument) -> list[str]:
         ]
         cases = ", ".join(f"{vector} at {bits:g} bits" for vector, bits in behind)
         said.append(
-            f"EDEN is ahead on {cases}: so many levels are wide there that the trellis needs "
-            f"escapes. The scalar quantiser has {span(scalar, 2)} times less error than EDEN there."
+            f"EDEN is ahead on {cases}. The scalar quantiser has {span(scalar, 2)} times less "
+            "error than EDEN there."
+        )
+    wide = [key for key in gains if found[key[0], SCALAR, key[1]] < found[key[0], TRELLIS, key[1]]]
+    if wide:
+        fewest = min(bits for _, bits in wide)
+        said.append(
+            f"The scalar quantiser has less error than the trellis in {len(wide)} cases, all from "
+            f"{fewest:g} bits on and on long gradients, whose levels on a trellis would need more "
+            "than 16 bits: take blocks of them."
         )
     before = before_table(document["runs"])
     met = len(before.rows) - len(before.lost)
