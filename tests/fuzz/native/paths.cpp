@@ -120,7 +120,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
               false};
     c.coarse = c.fitted && (shape & 64) != 0;
     c.fine = !c.fitted && !c.rated && (shape & 64) != 0;
-    if ((shape & 0x30) == 0x30) { // all lanes, and tables that are not weighed against other forms
+    if ((shape & 0x30) == 0x30 && (control & 8) != 0) { // all lanes, and tables without a choice
         c.count += 4000;
     }
     if ((control & 128) != 0) {
