@@ -141,6 +141,14 @@ def test_every_number_of_states_was_measured_and_the_goals_are_met() -> None:
     assert not table.lost
 
 
+def test_speeds_below_their_goals_are_marked() -> None:
+    document, table = results("trellis-bits-speed"), show.speed_table()
+    assert document["simd"] == "avx2"
+    for place, row in enumerate(document["runs"]):
+        slow = row["encode"] < 0.18 or row["decode"] < 0.27
+        assert (place in table.lost) == (slow and "trellis" in row["operator"])
+
+
 def test_a_number_of_states_that_misses_its_goal_is_marked() -> None:
     """Of 0.2 bits above the bound."""
     rows = [

@@ -121,6 +121,29 @@ def states_table(rows: Sequence[Item]) -> ShownTable:
     )  # fmt: skip
 
 
+_SPEED_GOALS = {"encode": 0.18, "decode": 0.27}  # times memcpy
+
+
+def speed_table() -> ShownTable:
+    """Speeds; lost where the trellis is slower than its goal."""
+    found = results("trellis-bits-speed")
+    cells: list[list[str]] = []
+    lost: set[int] = set()
+    for row in found["runs"]:
+        slow = any(row[way] < goal for way, goal in _SPEED_GOALS.items())
+        if slow and row["operator"].startswith("trellis"):
+            lost.add(len(cells))
+        cells.append([row["operator"], *(f"{row[way]:.3f} ({row[f'{way}_gigabytes']:.1f} GB/s)"
+                                         for way in _SPEED_GOALS)])  # fmt: skip
+    return ShownTable(
+        ["operator", "encode, × memcpy", "decode, × memcpy"], cells, lost=frozenset(lost),
+        note=f"Processor time of whole calls on {found['d']:,} Gaussian values, one thread, "
+        f"{found['simd']}, {found['rounds']} rounds, {found['cpu']}; memcpy ran at "
+        f"{found['memcpy_gigabytes']:.1f} GB/s. {found['load']:.0f} other processes wanted its "
+        "cores meanwhile. Marked: a trellis below 0.18 or 0.27.",
+    )  # fmt: skip
+
+
 def most_above(bits: float) -> dict[str, float]:
     """The goals of so many bits."""
     if bits in (0.5, 6.0):
@@ -212,6 +235,7 @@ TRELLIS_BITS = Recorded(
         equal_table(document["runs"]),
         before_table(document["runs"]),
         states_table(document["runs"]),
+        speed_table(),
     ],
     draw=draw,
     findings=findings,
