@@ -63,7 +63,8 @@ def main(folder: str) -> None:
     """Measure what is not in the results yet."""
     names = [f"{model}-step{step:04}" for model in _MODELS for step in _STEPS]
     head = {"fewbits": fewbits.__version__, "numpy": np.__version__}
-    for source in ("gaussian", *(Path(folder) / f"{name}.npy" for name in names)):
+    sources: list[str | Path] = ["gaussian", *(Path(folder) / f"{name}.npy" for name in names)]
+    for source in sources:
         x, title = run.vector(source), Path(source).stem
         for bits in _RATES:
             if any((row["vector"], row["bits"]) == (title, bits) for row in runs.read(_RESULTS)):
