@@ -61,6 +61,7 @@ SECTIONS = (
             "transport": _MEASURED,
             "clusters": _MEASURED,
             "race-links": _MEASURED,
+            "race-steps": TRAINED,
         },
     ),
     PageSection(

@@ -142,6 +142,8 @@ PAGES: dict[str, dict[str, Block]] = {
     "docs/low-rank.md": {
         "race-links": low_rank.links_table,
         "race-links-said": low_rank.links_said,
+        "race-steps-said": low_rank.steps_said,
+        "race-steps": low_rank.steps_table,
     },
     "docs/methods.md": {
         "methods": by_method.methods_table,

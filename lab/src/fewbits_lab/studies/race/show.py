@@ -178,3 +178,13 @@ RACE_ON_LINKS = Recorded(
     draw=draw_links,
     findings=link_findings,
 )
+RACE_BY_STEPS = Recorded(
+    name="race-steps",
+    result="race-steps",
+    title="Low rank against PowerSGD: steps to a loss and an accuracy",
+    about="A convolutional network on MNIST, four simulated ranks; goals fixed before the runs, "
+    "one rate for all. Steps and bytes are counted, of PowerSGD by formula.",
+    command="python -m fewbits_lab.studies.race.run --data MNIST-DIR",
+    tables=lambda document: [race_steps(document)],
+    draw=draw_steps,
+)

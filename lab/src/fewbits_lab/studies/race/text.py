@@ -35,6 +35,22 @@ def links_said() -> str:
     )  # fmt: skip
 
 
+def steps_said() -> str:
+    """How the steps were counted."""
+    own = results("race-steps")
+    seeds = sorted({run["seed"] for run in own["runs"]})
+    return paragraph(
+        f"How many steps it takes is another question. {own['ranks']} simulated ranks train a",
+        f"convolutional network of {own['parameters']:,} parameters on MNIST until the mean of",
+        f"{own['window']} steps reaches a training loss of {own['goal_loss']}, and an accuracy of",
+        f"{100 * own['goal_accuracy']:.1f} %, on batches not seen before, in at most",
+        f"{own['most_steps']} steps. The goals were fixed before. The rate is {own['rate']} for all,",
+        f"not tuned, and {'there is one seed' if len(seeds) == 1 else f'there are up to {len(seeds)} seeds'},",
+        "so small differences mean nothing. Bytes of PowerSGD and of `none` are formulas.",
+        "Races of ResNet-20 and of a GPT were not run.",
+    )  # fmt: skip
+
+
 def steps_table() -> str:
     """Steps to the goals."""
     return markdown(show.race_steps(results("race-steps")))
