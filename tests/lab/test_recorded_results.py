@@ -63,6 +63,7 @@ def test_every_recorded_result_is_shown_or_said() -> None:
         ("feedback", ("data", "name", "lr", "seed")),
         ("local-sgd", ("data", "method", "operator", "seed")),
         ("sharded-training", ("data", "worker", "seed", "repeat", "replicas")),
+        ("streaming", ("data", "arrangement", "seed")),
         ("time-to-accuracy", ()),
     ],
 )

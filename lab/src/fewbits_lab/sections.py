@@ -79,6 +79,7 @@ SECTIONS = (
             "feedback-search": TRAINED,
             "bias": TRAINED,
             "local-sgd": TRAINED,
+            "streaming": TRAINED,
             "sharded-training": TRAINED,
             "two-bit-training": TRAINED,
         },

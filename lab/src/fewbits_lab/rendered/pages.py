@@ -40,6 +40,7 @@ from fewbits_lab.studies.race import text as low_rank
 from fewbits_lab.studies.reliability import text as reliability
 from fewbits_lab.studies.scale import text as scale
 from fewbits_lab.studies.sharded_training import text as sharded
+from fewbits_lab.studies.streaming import text as streaming
 from fewbits_lab.studies.switch_links import text as switch_links
 from fewbits_lab.studies.switch_speed import text as switch_speed
 from fewbits_lab.studies.theorems import text as theorems
@@ -135,6 +136,7 @@ PAGES: dict[str, dict[str, Block]] = {
         "scale": scale.scale_verdict,
     },
     "docs/localsgd.md": {
+        "streaming": streaming.streaming,
         "runs": local_sgd.runs_table,
         "verdict": localsgd.verdict,
         "helps": localsgd.helps,
