@@ -217,7 +217,7 @@ def test_a_biased_operator_without_feedback_warns_once_and_says_what_to_pass() -
     [
         (TOP, {"feedback": "diana"}, "diana needs an unbiased operator"),
         ("natural", {"feedback": "diana", "downlink": TOP}, "diana needs an unbiased operator"),
-        ("natural", {"feedback": "ef15"}, "must be ef14, ef21, diana or ef-bv, got 'ef15'"),
+        ("natural", {"feedback": "ef15"}, "must be ef14, dgc, ef21, diana or ef-bv, got 'ef15'"),
         ("natural", {"feedback": True}, "feedback is a name such as 'ef14', got bool"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import argparse
 import importlib.util
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from html.parser import HTMLParser
@@ -90,7 +91,7 @@ def test_the_page_is_one_file_and_lists_departures() -> None:
     reader = read(text)
     beside = {f"{name}.{kind}" for name in "ab" for kind in ("csv", "json", "svg")}
     for link in reader.links:
-        assert link.startswith(("data:image/svg+xml;base64,", "#")) or link in beside, link
+        assert link.startswith(("data:image/svg+xml,", "#")) or link in beside, link
     assert beside < set(reader.links)
     assert {link[1:] for link in reader.links if link.startswith("#")} <= set(reader.names)
     assert "script" not in reader.tags
@@ -130,6 +131,15 @@ def test_claims_are_all_in_one_table_with_their_verdicts() -> None:
     assert text.count("not run") == 1
 
 
+def test_the_page_says_in_short_what_was_claimed_and_found() -> None:
+    text = rendered("a").split("<nav>")[0]
+    assert "<dt>Claimed</dt>" in text
+    assert (
+        "1 of 1 claims of <b>Natural compression</b> and 0 of 1 claims of "
+        "<b>Optimal compression</b> that were tried here hold"
+    ) in text
+
+
 def test_what_follows_from_formulas_is_not_counted() -> None:
     assert "<b>1 of 2</b> claims of the papers" in rendered("a")
     for name in ("nc-table1", "nc-table5", "nc-table8", "oc-upper-bounds"):
@@ -159,8 +169,8 @@ def test_sections_name_what_there_is_once() -> None:
 
 def test_sections_stand_in_the_order_of_the_report() -> None:
     assert [section.name for section in SECTIONS] == [
-        "one-figure", "speed", "links", "accuracy", "federated", "in-network", "gradients", "peers",
-        "claims", "papers", "when-not",
+        "links", "accuracy", "one-figure", "speed", "federated", "in-network", "gradients", "peers",
+        "when-not", "claims", "papers",
     ]  # fmt: skip
 
 
@@ -268,8 +278,13 @@ def test_long_tables_are_folded_up_and_say_how_many_are_marked() -> None:
 def test_figures_follow_light_and_dark() -> None:
     text = figures.svg(lambda: draw(result("a").rows))
     assert "prefers-color-scheme:dark" in text
-    assert f"stroke: var(--c{figures.BLUE[1:]})" in text
-    assert f"--c{figures.BLUE[1:]}:{figures.DARK[figures.BLUE]}" in text
-    body = text.partition("</style>")[2]
-    assert not [colour for colour in figures.DARK if f": {colour}" in body]
+    variable = re.search(rf"--(\w+):{figures.BLUE}", text)
+    assert variable is not None
+    assert f"stroke: var(--{variable[1]})" in text
+    assert f"--{variable[1]}:{figures.DARK[figures.BLUE]}" in text
+    theme, classes, body = re.split("text{|</style>", text, maxsplit=2)
+    assert "var(--" in classes
+    assert not [colour for colour in figures.DARK if colour in classes + body]
+    assert theme.count("#") == 2 * len(figures.DARK)
+    assert "<text" in body
     assert text == figures.svg(lambda: draw(result("a").rows))

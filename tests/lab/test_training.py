@@ -259,6 +259,24 @@ def test_claims_follow_the_interval(accuracies: list[float], agrees: bool | None
     assert exact.why
 
 
+def test_a_higher_loss_is_not_called_agreement() -> None:
+    plain = made(plan.TRAINING_PLAIN, [0.9, 0.91, 0.92], 3200, [0.50, 0.51, 0.52])
+    for losses, agrees in (([0.52, 0.53, 0.541], False), ([0.49, 0.52, 0.51], True)):
+        claim = verdicts.claims(
+            plain + made(plan.TRAINING_NATURAL, [0.9, 0.91, 0.92], 900, losses)
+        )[0]
+        assert claim.agrees is agrees
+        assert ("test loss is higher" in claim.why) is not agrees
+
+
+def test_what_is_not_decided_says_how_many_seeds_would_do() -> None:
+    found = paired.Difference(0.5, 4.303 * 2 / np.sqrt(3), 3)  # a deviation of 2 points
+    assert found.seeds_for(1.0) == int(np.ceil((1.96 * 2) ** 2))
+    assert found.seeds_for(100.0) == 4
+    rows = PLAIN_RUNS + made(plan.TRAINING_NATURAL, [0.88, 0.93, 0.92], 900)
+    assert "some 16 seeds would decide it" in verdicts.claims(rows)[0].why
+
+
 def test_partners_decide_the_other_claims() -> None:
     def decided(*runs: list[TrainingRow]) -> bool | None:
         return verdicts.claims([row for run in runs for row in run])[0].agrees

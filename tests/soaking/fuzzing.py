@@ -80,7 +80,8 @@ def rounds(work: Work, folder: str, targets: Iterable[str]) -> None:
     """Every target for the same time, again and again."""
     turns = [(name, turn) for name in targets for turn in range(TURNS.get(name, 1))]
     work.ready()
-    seconds = max(1, min(10, work.size // (60_000 * len(turns))))
+    # Long turns: each begins with all finds of earlier ones.
+    seconds = max(1, min(30, work.size // (60_000 * len(turns))))
     while not work.over:
         together(fuzz_target, [(work, folder, name, turn, seconds) for name, turn in turns])
         work.figures["rounds"] = work.figures.get("rounds", 0) + 1

@@ -28,27 +28,6 @@ LEARNED = "measured: training runs; seconds on a link are modelled"
 
 SECTIONS = (
     PageSection(
-        "one-figure",
-        "What it is, in one figure",
-        "Bits a value against error. A lower bound holds for every operator; what an operator "
-        "costs is its distance from that line.",
-        {"bits-error": FRAMES, "uncertainty": FRAMES, "comparison": FRAMES, "trellis-bits": FRAMES},
-    ),
-    PageSection(
-        "speed",
-        "Speed",
-        "What compression costs in time: every figure is relative to a copy of the same vector in "
-        "the same run. Slower than a copy is marked.",
-        {
-            "codec-speed": _MEASURED,
-            "bench": _MEASURED,
-            "bench-dtypes": _MEASURED,
-            "coding": _MEASURED,
-            "top-k": _MEASURED,
-            "spherical-speed": _MEASURED,
-        },
-    ),
-    PageSection(
         "links",
         "Training on shaped links",
         "Whole training steps where the link is the bottleneck, and where it is not.",
@@ -82,6 +61,27 @@ SECTIONS = (
             "streaming": TRAINED,
             "sharded-training": TRAINED,
             "two-bit-training": TRAINED,
+        },
+    ),
+    PageSection(
+        "one-figure",
+        "What it is, in one figure",
+        "Bits a value against error. A lower bound holds for every operator; what an operator "
+        "costs is its distance from that line.",
+        {"bits-error": FRAMES, "uncertainty": FRAMES, "comparison": FRAMES, "trellis-bits": FRAMES},
+    ),
+    PageSection(
+        "speed",
+        "Speed",
+        "What compression costs in time: every figure is relative to a copy of the same vector in "
+        "the same run. Slower than a copy is marked.",
+        {
+            "codec-speed": _MEASURED,
+            "bench": _MEASURED,
+            "bench-dtypes": _MEASURED,
+            "coding": _MEASURED,
+            "top-k": _MEASURED,
+            "spherical-speed": _MEASURED,
         },
     ),
     PageSection(
@@ -120,6 +120,13 @@ SECTIONS = (
         {"peers": _MEASURED},
     ),
     PageSection(
+        "when-not",
+        "When not to compress",
+        "Compression that does not pay is the common case on fast links: measured up to 10 Gbit/s, "
+        "modelled beyond.",
+        {"links-limits": _MEASURED, "scale": MIXED},
+    ),
+    PageSection(
         "claims",
         "The papers' headline claims",
         "Claimed, and what came out here. A claim that was not tried says so.",
@@ -148,12 +155,5 @@ SECTIONS = (
             "oc-convergence": "measured: descent, bits as the paper counts them",
             "oc-regressions": DESCENT,
         },
-    ),
-    PageSection(
-        "when-not",
-        "When not to compress",
-        "Compression that does not pay is the common case on fast links: measured up to 10 Gbit/s, "
-        "modelled beyond.",
-        {"links-limits": _MEASURED, "scale": MIXED},
     ),
 )

@@ -26,14 +26,13 @@ def table(shown: Sequence[Exhibit]) -> ShownTable:
     return ShownTable(titles, rows, lost=lost, wordy=True)
 
 
-def tried(shown: Sequence[Exhibit]) -> list[bool]:
-    """The claims that our results could have refuted, and whether they hold."""
-    return [
-        claim.agrees
-        for own in shown
-        for claim in own.claims
-        if claim.agrees is not None and not claim.by_formula
-    ]
+def held(shown: Sequence[Exhibit]) -> list[tuple[str, int, int]]:
+    """Of each paper how many claims hold, of how many that were tried."""
+    found: dict[str, list[bool]] = {}
+    for claim in (claim for own in shown for claim in own.claims):
+        if claim.agrees is not None and not claim.by_formula:
+            found.setdefault(PAPERS.get(claim.paper, claim.paper), []).append(claim.agrees)
+    return [(paper, sum(own), len(own)) for paper, own in found.items()]
 
 
 def verdict(claim: Claim) -> str:

@@ -21,5 +21,11 @@ tr.lost td,td.lost{background:var(--lost)}tr.lost td:first-child{box-shadow:inse
 .wordy td{border:0;padding:.1rem .6rem;white-space:normal}.wordy td:first-child{font-weight:600}
 .wordy td:not(:first-child)::before{content:attr(data-title)": ";color:var(--soft)}
 .wordy td:empty{display:none}}
+.fold>summary h2{display:inline-block}.fold>summary{color:inherit}
+.scroll{background:
+linear-gradient(90deg,var(--back) 30%,transparent) left/2.5rem 100% no-repeat local,
+linear-gradient(270deg,var(--back) 30%,transparent) right/2.5rem 100% no-repeat local,
+linear-gradient(90deg,var(--rule),transparent) left/.6rem 100% no-repeat scroll,
+linear-gradient(270deg,var(--rule),transparent) right/.6rem 100% no-repeat scroll}
 details{margin:.6rem 0}summary{cursor:pointer;color:var(--soft);font-size:.9rem}
 """

@@ -26,6 +26,12 @@ class Difference(NamedTuple):
     def high(self) -> float:
         return self.mean + self.half
 
+    def seeds_for(self, half: float) -> int:
+        """How many seeds would have this half width, if they vary as these do."""
+        normal = 1.96  # quantile of many seeds
+        deviation = self.half * math.sqrt(self.seeds) / _QUANTILES[self.seeds - 1]
+        return max(self.seeds + 1, math.ceil((normal * deviation / half) ** 2))
+
     def text(self, unit: str = "", digits: int = 2) -> str:
         """`+0.12 ± 0.30 points, 5 paired seeds`."""
         number = f"{self.mean:+.{digits}f} ± {self.half:.{digits}f}{unit and ' '}{unit}"

@@ -10,8 +10,15 @@ from fewbits_lab.training.rows import TrainingRow
 
 _PAPER = "natural"
 _PROMISED = 32 / 9
-_UNDECIDED = "the interval reaches beyond {:g} point below, and does not exclude 0"
-_NEITHER = "0 is in the interval; rounding is not what limits runs as short as these"
+_UNDECIDED = (
+    "the interval reaches beyond {:g} point below, and does not exclude 0; some {:,} seeds would "
+    "decide it"
+)
+_NEITHER = (
+    "0 is in the interval; rounding is not what limits runs as short as these; some {:,} seeds "
+    "would decide it, if the mean stays"
+)
+_HIGHER = "the test loss is higher, its interval excludes 0"
 _SHORT = "a few epochs of a part of the data, where noise has not averaged out"
 
 
@@ -75,6 +82,8 @@ def claims(rows: Sequence[TrainingRow]) -> list[Claim]:
 def _same_accuracy(rows: Sequence[TrainingRow]) -> Claim:
     text, agrees, why = _judged(points(rows, plan.TRAINING_NATURAL, plan.TRAINING_PLAIN))
     loss = _loss(rows, plan.TRAINING_NATURAL)
+    if agrees and loss is not None and paired.lower(loss) is False:
+        agrees, why = False, _HIGHER
     beside = f"; test loss {loss.mean:+.3f} ± {loss.half:.3f}" if loss else ""
     return Claim(
         _PAPER, "experiments; " + _about(rows), "natural compression both ways loses no accuracy",
@@ -98,12 +107,14 @@ def _equal_bits(rows: Sequence[TrainingRow]) -> Claim:
     names = plan.NATURAL_DITHERING, plan.STANDARD_DITHERING
     found = paired.difference(rows, *names, "test_loss")
     agrees: bool | None
+    neither = ""
     if found is None:
         ours, theirs = (diverged(rows, name) for name in names)
         text, agrees = f"diverged: {ours} runs against {theirs}", ours < theirs
     else:
         text, agrees = f"test loss {found.text(digits=3)}", paired.lower(found)
-    reasons = {True: "", False: "standard dithering does better here", None: _NEITHER}
+        neither = _NEITHER.format(found.seeds_for(abs(found.mean)))
+    reasons = {True: "", False: "standard dithering does better here", None: neither}
     return Claim(
         _PAPER, "Theorem 8; " + _about(rows),
         "natural dithering beats standard dithering with as many levels",
@@ -157,7 +168,8 @@ def _judged(found: Difference | None) -> tuple[str, bool | None, str]:
     if found is None:
         return "a run diverged", False, "the learning rate is too large for this noise"
     agrees = paired.same(found)
-    reasons = {True: "", False: f"worse here: {_SHORT}", None: _UNDECIDED.format(paired.MARGIN)}
+    open_ = _UNDECIDED.format(paired.MARGIN, found.seeds_for(paired.MARGIN))
+    reasons = {True: "", False: f"worse here: {_SHORT}", None: open_}
     return found.text("points"), agrees, reasons[agrees]
 
 
