@@ -6,10 +6,12 @@ import pytest
 from launch import Launcher
 
 import fewbits
+from fewbits import presets
 from fewbits.collectives.header import SIZE
 from fewbits.collectives.payload import UNIT
 from fewbits.presets import PRESETS
 from fewbits.reference.formats import BY_NAME, FLOAT32, FLOAT64
+from fewbits.session import auto
 
 FEATURES: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -57,7 +59,10 @@ def test_auto_begins_with_the_bits_of_plain_ddp(launcher: Launcher, feature: str
 
 @pytest.mark.parametrize("world", [2, 4])
 def test_auto_decides_the_same_on_all_ranks(launcher: Launcher, world: int) -> None:
-    results = launcher.results("train", world, compression={"uplink": "auto"}, steps=90)
+    candidates = 1 + len((*presets.EVERYDAY, presets.SLOW_LINK))
+    # Where none is the slowest for certain, each is tried twice.
+    steps = auto.SETTLE + 2 * candidates * (auto.WARM + auto.TIMED_STEPS)
+    results = launcher.results("train", world, compression={"uplink": "auto"}, steps=steps)
     assert len({result["final"] for result in results}) == 1
     decisions = [result["report"]["decision"] for result in results]
     assert decisions[0] is not None
