@@ -26,7 +26,7 @@ def links_said() -> str:
         )
     return paragraph(
         f"Steps of the link laboratory's model, {every[0]['params'] / 1e6:.0f} million parameters,",
-        f"took turns, {every[0]['repeats']} of each; computing alone takes",
+        f"took turns, {' and '.join(str(own['repeats']) for own in every)} of each; computing alone takes",
         " and ".join(f"{1e3 * own['compute_seconds']:.0f} ms" for own in every) + ",",
         f"the load average at the start was {' and '.join(str(own['load_average']) for own in every)}.",
         *found,
