@@ -165,5 +165,5 @@ def test_names_are_unique_and_found() -> None:
         assert find(experiment.name) is experiment
     with pytest.raises(SpecError, match="did you mean 'nc-table1'"):
         find("table1")
-    with pytest.raises(SpecError, match="known are bits-error, "):
+    with pytest.raises(SpecError, match=f"known are {', '.join(names)}$"):
         find("zzzz")
