@@ -19,7 +19,6 @@ from fewbits_lab.studies.oc_upper_bounds import run as oc_upper_bounds
 from fewbits_lab.studies.oc_upper_bounds import show as oc_upper_bounds_show
 
 QUICK = StudySettings(quick=True)
-SLOW = {"oc-convergence"}
 THEORY = (Path(__file__).parents[2] / "docs" / "theory.md").read_text()
 LISTED = THEORY.partition("## Where our values depart")[2]
 
@@ -139,11 +138,7 @@ def check_departures(rows: list[object]) -> None:
 
 @pytest.mark.parametrize(
     "experiment",
-    [
-        pytest.param(e, id=e.name, marks=pytest.mark.soak if e.name in SLOW else ())
-        for e in EXPERIMENTS
-        if issubclass(e.row, Comparison)
-    ],
+    [pytest.param(e, id=e.name) for e in EXPERIMENTS if issubclass(e.row, Comparison)],
 )
 def test_whatever_departs_has_a_reason(experiment: Experiment) -> None:
     """With all repetitions: what the page lists is what is tested here."""

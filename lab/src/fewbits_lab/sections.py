@@ -152,6 +152,7 @@ SECTIONS = (
             "oc-spherical": "computed from formulas, and measured on frames",
             "oc-blocks": "computed from formulas, and measured on frames",
             "oc-sweep": DESCENT,
+            "oc-vectors": FRAMES,
             "oc-convergence": "measured: descent, bits as the paper counts them",
             "oc-regressions": DESCENT,
         },

@@ -42,8 +42,32 @@ def diabetes() -> LabelledSet:
     return LabelledSet("diabetes", both, (target - target.mean()) / target.std())
 
 
+def digits(pixels: int) -> tuple[Matrix, Matrix]:
+    """1797 samples: the pixels that vary most, scaled to [-1, 1], and a column for each class."""
+    from sklearn.datasets import load_digits  # slow to import
+
+    data = load_digits()
+    own = np.asarray(data.data, np.float64)
+    chosen = np.sort(np.argsort(-own.var(axis=0), kind="stable")[:pixels])
+    return _scaled(own[:, chosen]), np.eye(10)[np.asarray(data.target)]
+
+
 def libsvm(folder: str, name: str) -> LabelledSet | None:
     """The file of this name, if the folder or its `libsvm` has it; the larger label is 1."""
+    found = _of_file(folder, name)
+    return found and found._replace(targets=_signs(found.targets))
+
+
+def regression(folder: str, name: str) -> LabelledSet | None:
+    """The same with features scaled to [-1, 1] and a standardised target."""
+    found = _of_file(folder, name)
+    if found is None:
+        return None
+    target = found.targets
+    return LabelledSet(name, _scaled(found.features), (target - target.mean()) / target.std())
+
+
+def _of_file(folder: str, name: str) -> LabelledSet | None:
     if not Path(folder).is_dir():
         raise SpecError(f"--data must be a folder of LIBSVM files, got {folder!r}")
     from sklearn.datasets import load_svmlight_file  # slow to import
@@ -52,7 +76,7 @@ def libsvm(folder: str, name: str) -> LabelledSet | None:
         path = place / f"{name}{ending}"
         if path.is_file():
             features, labels = load_svmlight_file(str(path))
-            return LabelledSet(name, np.asarray(features.toarray(), np.float64), _signs(labels))
+            return LabelledSet(name, np.asarray(features.toarray(), np.float64), np.asarray(labels))
     return None
 
 

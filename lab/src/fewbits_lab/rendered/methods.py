@@ -17,10 +17,10 @@ def spherical_verdict() -> str:
     }
     paper = [sizes[k, "basic"] / sizes[k, SPHERICAL] for k in ("ridge", "logistic")]
     return paragraph(
-        "**In small vectors spherical compression saves far less in our frames than in the paper**:",
+        "**A small vector alone in a frame saves far less by spherical compression than in the paper**:",
         f"{whole[0]} times on ridge and {whole[1]} times on logistic regression with 30 values,",
         f"{without[0]} and {without[1]} times without the key. Besides the key they carry a table for the radii of one",
         "or two blocks and an empty section for searches that end early, 6 bytes each. Counted as the paper does, a",
-        f"31-bit norm and a Rice code, it saves {paper[0]:.1f} times on the quadratic and {paper[1]:.1f} times on the",
+        f"31-bit norm and a Rice code, it saves {paper[0]:.1f} times on the ridge and {paper[1]:.1f} times on the",
         "logistic regression of `oc-convergence`.",
     )  # fmt: skip

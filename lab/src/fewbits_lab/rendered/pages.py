@@ -36,6 +36,7 @@ from fewbits_lab.studies.local_sgd import text as local_sgd
 from fewbits_lab.studies.methods import text as by_method
 from fewbits_lab.studies.oc_regressions import text as regressions
 from fewbits_lab.studies.oc_sweep import text as sweep
+from fewbits_lab.studies.oc_vectors import text as vectors
 from fewbits_lab.studies.race import text as low_rank
 from fewbits_lab.studies.reliability import text as reliability
 from fewbits_lab.studies.scale import text as scale
@@ -152,6 +153,7 @@ PAGES: dict[str, dict[str, Block]] = {
         "regressions": regressions.regressions_table,
         "regressions-verdict": regressions.regressions_verdict,
         "spherical-verdict": methods.spherical_verdict,
+        "vectors": vectors.vectors_verdict,
         "federated": federated_mnist.federated_table,
         "scale": federated_scale.scale_table,
         "scale-verdict": federated_scale.scale_verdict,

@@ -46,6 +46,7 @@ _OPTIMAL = (
     _Item("table of upper bounds", "oc-upper-bounds"),
     _Item("spherical compression", "oc-spherical"),
     _Item("spherical compression in blocks", "oc-blocks"),
+    _Item("spherical compression, several vectors in a frame", "oc-vectors"),
     _Item("uncertainty principle, every operator", "uncertainty"),
     _Item("both figures, bits as the paper counts", "oc-convergence"),
     _Item("both figures, whole frames", "oc-regressions"),

@@ -1,0 +1,1 @@
+"""Optimal compression, several small vectors in one spherical frame."""
