@@ -17,8 +17,8 @@ namespace { // internal linkage: see random.h
 template <class T>
 constexpr size_t kProductRows = 32 / sizeof(T); // of the matrix, which are used together
 constexpr size_t kSettledRows = 4;              // the same, where products are made
-constexpr size_t kProductTile = 2048;  // columns: rows so long are read ahead, factors stay cached
-constexpr size_t kProductPanel = 256;  // columns of the matrix that are formed at once
+constexpr size_t kProductTile = 2048; // columns: rows so long are read ahead, factors stay cached
+constexpr size_t kProductPanel = 256; // columns of the matrix that are formed at once
 
 // kLane numbers, at any address of a number.
 template <class T> struct Lanes {
@@ -87,8 +87,8 @@ void left_factor(const ProductMatrix<T> &matrix, const T *basis, size_t lanes, T
     }
 }
 
-// Calls `use` with the row, the column and the columns of each panel of `rows` neighbouring rows, or
-// of those that are left, and says how many these are.
+// Calls `use` with the row, the column and the columns of each panel of `rows` neighbouring rows,
+// or of those that are left, and says how many these are.
 template <class T, class Use>
 void each_panel(const ProductMatrix<T> &matrix, size_t rows, const Use &use) {
     for (size_t tile = 0; tile < matrix.columns; tile += kProductTile) {
@@ -218,9 +218,9 @@ void settle_products(const ProductMatrix<T> &matrix, const ProductFactors<T> &fa
         const T *const left = factors.left + row * factors.lanes;
         const T *const own = factors.own + start;
         const T *const mean = factors.mean + start;
-        SettledPlace<kRows, T>{left,           factors.lanes, factors.rank,   own,
-                               mean,           matrix.columns, formed,        values + place,
-                               remains + place, matrix.stride}
+        SettledPlace<kRows, T>{
+            left,   factors.lanes,  factors.rank,    own,          mean, matrix.columns,
+            formed, values + place, remains + place, matrix.stride}
             .all(count);
     };
     each_panel(matrix, kSettledRows, [&](size_t row, size_t rows, size_t start, size_t count) {

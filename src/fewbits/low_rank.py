@@ -20,8 +20,6 @@ from fewbits.registry import operator
 
 MOST_RANK = 128
 SAVING = 4  # times fewer numbers in the factors than in the matrix, at least
-SMALL_SPEC = "natural:coder=rans"
-"""What vectors and small tensors travel by, which are sent exactly beside other operators."""
 _JUDGED = 65_536  # values, as in a unit
 
 
@@ -71,17 +69,18 @@ class LowRank:
 
 @dataclass(frozen=True, slots=True)
 class FittingOrSmall:
-    """The default policy beside `low-rank`: leaves to it what fits, and sees to the rest.
+    """The default policy beside `low-rank`: leaves to it what fits, and large tensors to others.
 
-    What goes exactly beside other operators would be most of the bytes here.
+    Vectors and small tensors, which go exactly beside other operators, would be most of the bytes
+    here. They travel by the operator of the factors, in the same messages.
     """
 
     low_rank: LowRank
 
-    def __call__(self, name: str, shape: tuple[int, ...]) -> str | None:
+    def __call__(self, name: str, shape: tuple[int, ...]) -> Operator | None:
         if self.low_rank.fits(shape) or Default()(name, shape) is None:
             return None
-        return SMALL_SPEC
+        return self.low_rank.operator
 
 
 def matrix_shape(shape: tuple[int, ...]) -> tuple[int, int]:

@@ -47,7 +47,7 @@ def test_replicas_stay_identical_for_a_thousand_steps(
 
 
 def test_replicas_of_many_ranks_average_shares(launcher: Launcher) -> None:
-    """Beyond four ranks every rank averages a share, and encodes it once more."""
+    """Beyond two ranks every rank averages a share, and encodes it once more: here of five."""
     replicas(launcher, 5, "OMP=1", steps=3)
 
 

@@ -155,9 +155,9 @@ def test_what_factors_cost_is_told_of_the_model() -> None:
     parameters = [ModelParameter("weight", (400, 200)), ModelParameter("bias", (400,))]
     told = {wanted.operator: 2.0}
     found = thin.measured(wanted, parameters, SAMPLE, lambda own: told.get(own, 5.0))
-    assert found.bits_per_value == pytest.approx((8 * 600 * 2 + 400 * 5) / 80_400)
+    assert found.bits_per_value == pytest.approx((8 * 600 + 400) * 2 / 80_400)
     assert 1e6 < found.encode_values_per_second < 1e12
-    for ranks, sent, hops in ((2, 100, 2), (4, 300, 2), (5, 160, 4)):
+    for ranks, sent, hops in ((2, 100, 2), (4, 150, 4), (5, 160, 4)):
         assert cost.factored(100, ranks)[:4] == (100, 100, sent, hops)
     assert cost.factored(100, 1).sent == 0
 

@@ -14,21 +14,30 @@ This is PowerSGD's iteration (Vogels, Karimireddy, Jaggi, 2019) with encoded fac
 derives from decoded bytes by operations in a fixed order, so all ranks have the same bits. A factor
 of a matrix has units, and so scales, of its own.
 
+Vectors and small matrices travel by the same operator, with a memory each, in the messages of $P$.
+
 A column of the basis that is zero, as all are at first, is drawn from the seed.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Generator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fewbits.backend import products
 from fewbits.backend.products import Remembered
-from fewbits.collectives.factors import FactorExchange, Factors, MatrixPlace
+from fewbits.collectives.factors import (
+    LEFT_FACTOR,
+    RIGHT_FACTOR,
+    FactorExchange,
+    Factors,
+    MatrixPlace,
+    VectorPlace,
+)
 from fewbits.collectives.gather import Gather
 from fewbits.collectives.owned import Sharded
 from fewbits.collectives.progress import RankProgress
-from fewbits.collectives.reduction import Hops, ReductionTask, guarded
+from fewbits.collectives.reduction import ReductionTask, guarded
 from fewbits.collectives.units import float_dtype
 from fewbits.feedback.rule import Array
 from fewbits.feedback.store import BASIS, WORKER, Place
@@ -45,7 +54,7 @@ def exchange_of(ranks: int, collective: str) -> FactorExchange:
 
 
 class Factored:
-    """The matrices of a batch; other values of the batch are not touched."""
+    """The matrices of some jobs, and vectors beside them; other values are not touched."""
 
     def __init__(
         self,
@@ -53,84 +62,104 @@ class Factored:
         matrices: Sequence[MatrixPlace],
         low_rank: LowRank,
         exchange: FactorExchange,
+        vectors: Sequence[VectorPlace] = (),
     ) -> None:
         task = replace(task, told=self._told)
         assert task.feedback is not None
-        rank, operator, dtype = low_rank.rank, low_rank.operator, float_dtype(task.format)
-        self._matrices, self._threads, self._width = matrices, task.threads, products.lanes(rank)
-        lefts = [(matrix, matrix.rows) for matrix in matrices]
-        rights = [(matrix, matrix.columns) for matrix in matrices]
-        self._left = Factors(task, "left", lefts, rank, operator, exchange)
-        self._right = Factors(task, "right", rights, rank, operator, exchange)
+        rank, dtype = low_rank.rank, float_dtype(task.format)
+        self._matrices, self._vectors = matrices, vectors
+        self._threads, self._width = task.threads, products.lanes(rank)
+        self._left = Factors(task, LEFT_FACTOR, matrices, low_rank, exchange, vectors)
+        self._right = Factors(task, RIGHT_FACTOR, matrices, low_rank, exchange)
         self._orthonormal: list[Array] = []  # of the step
         self._bad = 0  # values of the step's gradient that are NaN or infinite
-        store, ends = task.feedback.store, np.cumsum([each.columns * rank for each in matrices])
-        places = [Place(each.key, each.start, each.count) for each in matrices]
-        self._errors = store.bind(
-            WORKER, places, 1, max(each.place.stop for each in matrices), dtype
-        )
-        self._places = [
-            Place(each.key, int(end) - each.columns * rank, each.columns * rank)
-            for each, end in zip(matrices, ends, strict=True)
-        ]
-        self._bases = store.bind(BASIS, self._places, 1, int(ends[-1]), dtype)
+        store = task.feedback.store
+        counts = [each.count for each in matrices] + [each.unit.count for each in vectors]
+        names = [each.key for each in matrices] + [each.unit.name for each in vectors]
+        self._kept = _row(names, counts)
+        self._errors = store.bind(WORKER, self._kept, 1, sum(counts), dtype)
+        counts = [each.columns * rank for each in matrices]
+        self._places = _row([each.key for each in matrices], counts)
+        self._bases = store.bind(BASIS, self._places, 1, sum(counts), dtype)
 
-    def hops(self, values: Array, rng: Rng, progress: RankProgress) -> Hops:
-        """Replace the matrices in `values` (bits) by their means; pauses while bytes travel."""
-        numbers = values.view(self._errors.now.dtype)
+    def hops(
+        self, jobs: Sequence[Array], rng: Rng, progress: RankProgress
+    ) -> Generator[None, None, list[Array]]:
+        """Replace the matrices and vectors in the jobs' values (bits) by their means.
+
+        Returns the values as floats; pauses while bytes travel.
+        """
+        numbers = [values.view(self._errors.now.dtype) for values in jobs]
         silent = Silence(progress.without_inputs, progress.unused)
         draws = rng.fork(BASIS, progress.step)
         guarded(lambda: self._project(numbers, silent, draws), progress, "project")
         yield from self._left.reduction.hops(self._left.bits, rng, progress)
-        guarded(lambda: self._project_back(numbers, silent), progress, "project")
-        yield from self._right.reduction.hops(self._right.bits, rng, progress)
+        if self._matrices:
+            guarded(lambda: self._project_back(numbers, silent), progress, "project")
+            yield from self._right.reduction.hops(self._right.bits, rng, progress)
         guarded(lambda: self._settle(numbers, silent), progress, "settle")
         return numbers
 
-    def _project(self, numbers: Array, silent: "Silence", draws: Rng) -> Tally:
-        """Make this rank's left factors."""
+    def _project(self, numbers: Sequence[Array], silent: "Silence", draws: Rng) -> Tally:
+        """Make this rank's left factors, and the messages of vectors."""
         self._bad = 0
         for number, matrix in enumerate(self._matrices):
-            made = np.zeros((matrix.rows, self._width), numbers.dtype)
+            made = np.zeros((matrix.rows, self._width), numbers[0].dtype)
             if matrix.name not in silent:
                 basis = self._padded(self._basis(number, draws.fork(matrix.name)))
-                self._remembered(numbers, matrix).left_factor(basis, made, threads=self._threads)
+                self._remembered(numbers, number).left_factor(basis, made, threads=self._threads)
                 if not np.isfinite(made).all():  # rare: only then are the values looked at
-                    self._bad += int(np.count_nonzero(~np.isfinite(matrix.of(numbers))))
+                    self._bad += _nonfinite(matrix.of(numbers))
             self._left.of(number)[...] = made[:, : self._left.rank]
+        for number, vector in enumerate(self._vectors):
+            message = self._left.vector(number)
+            message[...] = 0
+            if vector.unit.parameter not in silent:
+                with np.errstate(all="ignore"):  # NaN and infinity are the caller's to judge
+                    np.add(vector.of(numbers), self._memory(number), out=message)
+                self._bad += _nonfinite(vector.of(numbers))
         return Tally()
 
-    def _project_back(self, numbers: Array, silent: "Silence") -> Tally:
+    def _project_back(self, numbers: Sequence[Array], silent: "Silence") -> Tally:
         """Make the means of left factors orthonormal, and this rank's right factors."""
         self._orthonormal = []
         for number, matrix in enumerate(self._matrices):
             left = self._padded(self._left.of(number))
             products.orthonormal(left)
             self._orthonormal.append(left)
-            made = np.zeros((matrix.columns, self._width), numbers.dtype)
+            made = np.zeros((matrix.columns, self._width), numbers[0].dtype)
             if matrix.name not in silent:
-                self._remembered(numbers, matrix).right_factor(left, made, threads=self._threads)
+                self._remembered(numbers, number).right_factor(left, made, threads=self._threads)
             self._right.of(number)[...] = made[:, : self._right.rank]
         return Tally()
 
-    def _settle(self, numbers: Array, silent: "Silence") -> Tally:
+    def _settle(self, numbers: Sequence[Array], silent: "Silence") -> Tally:
         """Write the means, and the memories that become current if the step ends well."""
-        self._right.decode_own()
+        self._left.decode_own()
+        if self._matrices:
+            self._right.decode_own()
         errors, bases = self._errors, self._bases
         for number, matrix in enumerate(self._matrices):
             own, mean = self._right.own(number), self._right.of(number)
             if matrix.name in silent:  # it has told nothing, but may own what was lost on the way
                 matrix.of(numbers)[...] = 0
-            self._remembered(numbers, matrix).settle(
+            self._remembered(numbers, number).settle(
                 self._orthonormal[number],
                 own,
                 mean,
-                matrix.of(errors.then[0]),
+                _at(errors.then, self._kept[number]).reshape(matrix.rows, matrix.columns),
                 threads=self._threads,
             )
-            place = self._places[number]
-            at = slice(place.start, place.start + place.count)
-            bases.then[0, at] = mean.reshape(-1) if mean.any() else bases.now[0, at]
+            then, now = (_at(each, self._places[number]) for each in (bases.then, bases.now))
+            then[...] = mean.reshape(-1) if mean.any() else now
+        for number, vector in enumerate(self._vectors):
+            values, then = vector.of(numbers), _at(errors.then, self._kept_of(number))
+            if vector.unit.parameter in silent:
+                values[...] = 0
+            with np.errstate(all="ignore"):
+                np.add(values, self._memory(number), out=then)
+                then -= self._left.own_vector(number)
+            values[...] = self._left.vector(number)
         errors.written = bases.written = True
         return Tally()
 
@@ -145,8 +174,16 @@ class Factored:
         kept = self._bases.part(self._places[number]).reshape(-1, self._right.rank)
         return reference.basis(kept, lambda column: draws.fork(column).words(0, len(kept)))
 
-    def _remembered(self, numbers: Array, matrix: MatrixPlace) -> Remembered:
-        return Remembered(matrix.of(numbers), matrix.of(self._errors.now[0]))
+    def _remembered(self, numbers: Sequence[Array], number: int) -> Remembered:
+        values = self._matrices[number].of(numbers)
+        return Remembered(values, _at(self._errors.now, self._kept[number]).reshape(values.shape))
+
+    def _kept_of(self, vector: int) -> Place:
+        """The place of a vector's memory, behind those of matrices."""
+        return self._kept[len(self._matrices) + vector]
+
+    def _memory(self, vector: int) -> Array:
+        return _at(self._errors.now, self._kept_of(vector))
 
     def _padded(self, factor: Array) -> Array:
         """A copy of a factor as native code takes it."""
@@ -164,3 +201,19 @@ class Silence:
 
     def __contains__(self, name: str) -> bool:
         return self.everything or name in self.names
+
+
+def _row(names: Sequence[str], counts: Sequence[int]) -> list[Place]:
+    """Places one after the other."""
+    ends = np.cumsum(counts).tolist()
+    both = zip(names, counts, ends, strict=True)
+    return [Place(name, end - count, count) for name, count, end in both]
+
+
+def _at(memory: Array, place: Place) -> Array:
+    """A place in a memory of one row."""
+    return memory[0, place.start : place.start + place.count]
+
+
+def _nonfinite(values: Array) -> int:
+    return int(np.count_nonzero(~np.isfinite(values)))

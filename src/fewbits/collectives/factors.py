@@ -1,34 +1,45 @@
 """The exchange of one factor of a batch's matrices: its numbers, and its mean over all ranks."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
 from fewbits.collectives.gather import Gather
 from fewbits.collectives.owned import Sharded
-from fewbits.collectives.payload import UNIT, Unit, units_of
+from fewbits.collectives.payload import Unit, units_of
 from fewbits.collectives.reduction import ReductionTask
 from fewbits.collectives.units import Summation, float_dtype
 from fewbits.core.operator import Operator
 from fewbits.feedback.rule import Array
+from fewbits.low_rank import LowRank
 
 FactorExchange = Callable[[ReductionTask], Gather | Sharded]
 
 
+LEFT_FACTOR, RIGHT_FACTOR = "left", "right"
+"""The factors of a matrix."""
+THIN_UNIT = 8184
+"""Values of a factor, or of what travels beside it, that are compressed together: few, so that the
+shares of owners are alike. From 8,192 on the coder has more lanes, which cost bytes."""
+
+
 @dataclass(frozen=True, slots=True)
 class MatrixPlace:
-    """A parameter as a matrix: its place in the batch's vector, and the owners of its units.
+    """A parameter as a matrix: its place in the vector of a job, and the owners of its factors.
 
     A factor is cut into units of `unit` values at most.
     """
 
     name: str
+    job: int
     start: int
     rows: int
     columns: int
-    owners: tuple[int, ...]
-    unit: int = UNIT
+    left_owners: tuple[int, ...]
+    right_owners: tuple[int, ...]
+    unit: int = THIN_UNIT
 
     @property
     def count(self) -> int:
@@ -43,33 +54,59 @@ class MatrixPlace:
         """The name of its memory."""
         return f"{self.name}/0"
 
-    def of(self, values: Array) -> Array:
-        """The matrix in a vector of the batch's values."""
-        return values[self.place].reshape(self.rows, self.columns)
+    def of(self, jobs: Sequence[Array]) -> Array:
+        """The matrix in the vectors of all jobs."""
+        return jobs[self.job][self.place].reshape(self.rows, self.columns)
+
+    def units(self, side: str, start: int, rank: int, operator: Operator) -> list[Unit]:
+        """The units of a factor that lies at `start`."""
+        is_left, name = side == LEFT_FACTOR, f"{self.name}/{side}"
+        count = rank * (self.rows if is_left else self.columns)
+        owners = self.left_owners if is_left else self.right_owners
+        return units_of(name, start, count, operator, operator, owners, size=self.unit)
+
+
+@dataclass(frozen=True, slots=True)
+class VectorPlace:
+    """A unit of a small parameter, which travels beside factors; its place is in a job's vector."""
+
+    job: int
+    unit: Unit
+
+    def of(self, jobs: Sequence[Array]) -> Array:
+        """Its values in the vectors of all jobs."""
+        return jobs[self.job][self.unit.place]
 
 
 class Factors:
-    """One factor of each matrix, one after the other, and the reduction that averages them."""
+    """One factor of each matrix, one after the other, and the reduction that averages them.
+
+    Behind them are the values of `vectors`.
+    """
 
     def __init__(
         self,
         task: ReductionTask,
         side: str,
-        sizes: Sequence[tuple[MatrixPlace, int]],
-        rank: int,
-        operator: Operator,
+        matrices: Sequence[MatrixPlace],
+        low_rank: LowRank,
         exchange: FactorExchange,
+        vectors: Sequence[VectorPlace] = (),
     ) -> None:
-        ends = np.cumsum([rows * rank for _, rows in sizes]).tolist()
-        self._shapes = [
-            (slice(end - n * rank, end), n) for end, (_, n) in zip(ends, sizes, strict=True)
-        ]
-        self.rank, self._format = rank, task.format
+        rank = low_rank.rank
+        rows = [each.rows if side == LEFT_FACTOR else each.columns for each in matrices]
+        counts = [n * rank for n in rows] + [each.unit.count for each in vectors]
+        ends = [0, *np.cumsum(counts).tolist()]
+        self._places = [slice(*both) for both in pairwise(ends)]
+        self._rows, self.rank, self._format = rows, rank, task.format
+        starts, operator = ends[: len(matrices)], low_rank.operator
         units = [
             unit
-            for (place, _), (matrix, rows) in zip(self._shapes, sizes, strict=True)
-            for unit in _units(matrix, side, place.start, rows * rank, operator)
+            for matrix, start in zip(matrices, starts, strict=True)
+            for unit in matrix.units(side, start, rank, operator)
         ]
+        own = zip(vectors, self._places[len(matrices) :], strict=True)
+        units += [replace(each.unit, start=place.start) for each, place in own]
         self.values = np.zeros(ends[-1], float_dtype(task.format))
         self.reduction = exchange(
             ReductionTask(units, task.format, task.comm, task.threads, told=task.told)
@@ -88,6 +125,10 @@ class Factors:
         """The factor of a matrix; after the reduction, its mean."""
         return self._in(self.values, number)
 
+    def vector(self, number: int) -> Array:
+        """The values of a vector; after the reduction, their mean."""
+        return self.values[self._places[len(self._rows) + number]]
+
     def decode_own(self) -> None:
         """Find what this rank has told the others, once the reduction has ended."""
         self.reduction.sender.decode(self._own.view(self._format.bits))
@@ -98,9 +139,12 @@ class Factors:
         """What this rank has told the others of a matrix, since `decode_own`."""
         return self._in(self._own, number)
 
+    def own_vector(self, number: int) -> Array:
+        """What this rank has told the others of a vector, since `decode_own`."""
+        return self._own[self._places[len(self._rows) + number]]
+
     def _in(self, values: Array, number: int) -> Array:
-        place, rows = self._shapes[number]
-        return values[place].reshape(rows, self.rank)
+        return values[self._places[number]].reshape(self._rows[number], self.rank)
 
 
 class WayBack:
@@ -127,11 +171,3 @@ class WayBack:
         with np.errstate(all="ignore"):  # NaN and infinity are the caller's to judge
             for place in self._places:
                 own[place] -= ranks * (exact[place] - mean[place])
-
-
-def _units(
-    matrix: MatrixPlace, side: str, start: int, count: int, operator: Operator
-) -> list[Unit]:
-    """The units of a factor, which belong to ranks as those of the whole matrix do."""
-    name = f"{matrix.name}/{side}"
-    return units_of(name, start, count, operator, operator, matrix.owners, size=matrix.unit)

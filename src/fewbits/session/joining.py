@@ -134,12 +134,11 @@ def _joined(jobs: Sequence[Job], room: dict[int, npt.NDArray[Any]]) -> Job:
         is_last=jobs[-1].is_last,
         without_inputs=all(job.without_inputs for job in jobs),
         unused={name for job in jobs for name in job.unused},
-        digest=lambda: _digest(jobs),
+        digest=lambda: digest_of([job.digest() for job in jobs]),
         since=jobs[-1].since,
     )
 
 
-def _digest(jobs: Sequence[Job]) -> int:
+def digest_of(digests: Sequence[int]) -> int:
     """One of all digests; 0, which claims nothing, if one of them does not."""
-    digests = [job.digest() for job in jobs]
     return (crc32c(np.array(digests, "<u8").view(np.uint8)) or 1) if all(digests) else 0

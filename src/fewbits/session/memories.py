@@ -60,10 +60,13 @@ class MemoryShapes:
         }
 
     def _of_matrices(self) -> ShapesByKey:
-        """The memories of what travels as factors: every rank has them all."""
+        """The memories of what travels as factors and beside them: every rank has them all."""
         low_rank, found = self.routing.low_rank, ShapesByKey()
         if low_rank is not None:
-            for each in self.routing.matrices(self._parameters(self.routing)):
+            parameters = self._parameters(self.routing)
+            for vector in self.routing.vectors(parameters):
+                found[f"{WORKER}/{vector.unit.name}"] = 1, vector.unit.count
+            for each in self.routing.matrices(parameters):
                 found[f"{WORKER}/{each.key}"] = 1, each.count
                 found[f"{BASIS}/{each.key}"] = 1, each.columns * low_rank.rank
         return found

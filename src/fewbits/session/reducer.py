@@ -8,7 +8,6 @@ from typing import Any
 import numpy.typing as npt
 
 from fewbits.collectives.correction import FeedbackState
-from fewbits.collectives.factored import Factored, exchange_of
 from fewbits.collectives.gather import Gather
 from fewbits.collectives.hierarchical import Hierarchical
 from fewbits.collectives.overlap import Overlap
@@ -28,7 +27,7 @@ from fewbits.session.routing import Routing, cut
 from fewbits.session.sizes import ExchangeSizes
 from fewbits.switch.job import Switching
 
-JobPieces = Sequence[tuple[slice, Reduction | Factored]]
+JobPieces = Sequence[tuple[slice, Reduction]]
 """Parts of a job that are reduced one after the other."""
 
 _REDUCTIONS: dict[str, Callable[[ReductionTask], Reduction]]
@@ -118,7 +117,10 @@ class Compressed(Reducer):
 
     def _start(self, job: Job, comm: SessionComm) -> None:
         """Begin the reduction of a job, piece by piece, and continue those before it."""
-        values, pieces = self.prepared(job, comm)
+        self.begin(job, *self.prepared(job, comm))
+
+    def begin(self, job: Job, values: Vector, pieces: JobPieces) -> None:
+        """Begin with the pieces of a job, and continue those before it."""
 
         def arrived(part: slice, mean: npt.NDArray[Any]) -> None:
             with self.progress.spent.codec():
@@ -175,27 +177,9 @@ class Compressed(Reducer):
         def make() -> JobPieces:
             units = routing.units(job.parameters, values.count)
             pieces = cut(units, comm.size, routing.unit, self.sizes.piece)
-            return self._factored(job, values, comm) + [
-                (part, reduction(self.task(own, values, comm))) for part, own in pieces
-            ]
+            return [(part, reduction(self.task(own, values, comm))) for part, own in pieces]
 
         return self.kept(job.index, (values.format, values.count, tuple(job.parameters)), make)
-
-    def _factored(
-        self, job: Job, values: Vector, comm: SessionComm
-    ) -> list[tuple[slice, Reduction | Factored]]:
-        """The matrices of a job that travel as factors, among its other values, if there are any.
-
-        Means are written where the values lie, so neither part of the job disturbs the other.
-        """
-        routing = self.routing
-        matrices = routing.matrices(job.parameters)
-        if routing.low_rank is None or not matrices:
-            return []
-        exchange = exchange_of(comm.size, self._collective)
-        task = self.task([], values, comm)
-        whole = slice(0, values.count)
-        return [(whole, Factored(task, matrices, routing.low_rank, exchange))]
 
     def task(self, units: Sequence[Any], values: Vector, comm: SessionComm) -> ReductionTask:
         nodes = self.routing.nodes

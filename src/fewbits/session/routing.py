@@ -7,7 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from fewbits.collectives.factors import MatrixPlace
+from fewbits.collectives.factors import (
+    LEFT_FACTOR,
+    RIGHT_FACTOR,
+    THIN_UNIT,
+    MatrixPlace,
+    VectorPlace,
+)
 from fewbits.collectives.nodes import RankNodes
 from fewbits.collectives.payload import UNIT, Unit, units_of
 from fewbits.core.operator import Operator
@@ -18,6 +24,7 @@ from fewbits.operators.identity import Identity
 from fewbits.policy import Choice, Exact, Policy, choose
 from fewbits.theory.cost import PIECE
 
+_SIDES = LEFT_FACTOR, RIGHT_FACTOR
 VALUES_OF_A_RANK = 4096  # values of a piece for each rank, beside which its header is small
 
 
@@ -94,6 +101,7 @@ class Routing:
     choices: dict[str, Choice | LowRank] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
     owners: Owners = field(default_factory=Owners)
+    thin: dict[str, Owners] = field(default_factory=dict)
     nodes: RankNodes | None = None
     low_rank: LowRank | None = None
     between: bool = False
@@ -108,8 +116,9 @@ class Routing:
     def share(self, ranks: int) -> None:
         """Give every known parameter's units to `ranks` owners."""
         self.owners = Owners(ranks, self.unit)
+        self.thin = {side: Owners(ranks, THIN_UNIT) for side in (LEFT_FACTOR, RIGHT_FACTOR)}
         for parameter in self.model.known.values():
-            self.owners(parameter)
+            self._owned(parameter)
 
     def exact_names(self) -> set[str]:
         """The model's parameters that will travel exactly."""
@@ -122,6 +131,12 @@ class Routing:
         """Whether a parameter travels as factors, and has no operators of its own."""
         return isinstance(self._choice(parameter), LowRank)
 
+    def is_beside(self, parameter: ModelParameter) -> bool:
+        """Whether a parameter travels by the operator of factors, in the same messages."""
+        if self.low_rank is None or self.low_rank.operator == Identity():
+            return False
+        return self._choice(parameter) == self.low_rank.operator
+
     def told(self, parameter: ModelParameter) -> tuple[str, ...]:
         """What a parameter travels by, in both directions."""
         if self.is_factored(parameter):
@@ -131,7 +146,7 @@ class Routing:
     def units(self, parameters: Sequence[ModelParameter], count: int) -> list[Unit]:
         """The units of a batch of `count` values, which are `parameters` one after the other.
 
-        Those that travel as factors have none.
+        Those that travel as factors, or beside them, have none.
         """
         if sum(each.size for each in parameters) != count:
             sizes = ", ".join(f"{each.name} {each.shape}" for each in parameters[:3])
@@ -144,22 +159,51 @@ class Routing:
         start = 0
         for parameter in parameters:
             self.model.known.setdefault(parameter.name, parameter)
-            size, owners = parameter.size, self.owners(parameter)
-            if not self.is_factored(parameter):
+            size, owners = parameter.size, self._owned(parameter)
+            if not self.is_factored(parameter) and not self.is_beside(parameter):
                 both = self.operators(parameter)
                 units += units_of(parameter.name, start, size, *both, owners, size=self.unit)
             start += size
         return units
 
-    def matrices(self, parameters: Sequence[ModelParameter]) -> list[MatrixPlace]:
-        """Those of a batch's parameters that travel as factors."""
+    def matrices(self, parameters: Sequence[ModelParameter], job: int = 0) -> list[MatrixPlace]:
+        """Those of a job's parameters that travel as factors."""
         found, start = [], 0
         for each in parameters:
             if self.is_factored(each):
-                shape, owners = matrix_shape(each.shape), tuple(self.owners(each))
-                found.append(MatrixPlace(each.name, start, *shape, owners, self.unit))
+                self._owned(each)
+                left, right = (tuple(self.thin[own](self._factor(each, own))) for own in _SIDES)
+                shape = matrix_shape(each.shape)
+                found.append(MatrixPlace(each.name, job, start, *shape, left, right))
             start += each.size
         return found
+
+    def vectors(self, parameters: Sequence[ModelParameter], job: int = 0) -> list[VectorPlace]:
+        """The units of a job's parameters that travel beside factors."""
+        found, start = [], 0
+        for each in parameters:
+            if self.is_beside(each):
+                self._owned(each)
+                own, size = self.operators(each)[0], THIN_UNIT
+                owners = self.thin[LEFT_FACTOR](each)
+                units = units_of(each.name, start, each.size, own, own, owners, size=size)
+                found += [VectorPlace(job, unit) for unit in units]
+            start += each.size
+        return found
+
+    def _owned(self, parameter: ModelParameter) -> list[int]:
+        """The owners of a parameter's units; those of its factors are found with them."""
+        if self.is_factored(parameter):
+            for side in _SIDES:
+                self.thin.setdefault(side, Owners(unit=THIN_UNIT))(self._factor(parameter, side))
+        elif self.is_beside(parameter):
+            self.thin.setdefault(LEFT_FACTOR, Owners(unit=THIN_UNIT))(parameter)
+        return self.owners(parameter)
+
+    def _factor(self, parameter: ModelParameter, side: str) -> ModelParameter:
+        assert self.low_rank is not None
+        rows = matrix_shape(parameter.shape)[_SIDES.index(side)]
+        return ModelParameter(f"{parameter.name}/{side}", (rows, self.low_rank.rank))
 
     def operators(self, parameter: ModelParameter) -> tuple[Operator, Operator]:
         """The operators of both directions for a parameter that does not travel as factors."""

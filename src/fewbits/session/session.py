@@ -27,6 +27,7 @@ from fewbits.session.reducer import Compressed, Reducer
 from fewbits.session.routing import Routing
 from fewbits.session.scattering import Scattering
 from fewbits.session.streaming import ScatteringStream, Streaming
+from fewbits.session.thinning import Thinning
 from fewbits.switch.job import Switching
 from fewbits.warned import warn_user
 
@@ -301,7 +302,7 @@ def _chooser(
 ) -> Chooser:
     if isinstance(routing, Mapping):
         candidates: dict[str, Reducer] = {
-            name: Compressed(each, progress, options, rng)
+            name: _compressed(each)(each, progress, options, rng)
             for name, each in routing.items()
             if name != UNCOMPRESSED
         }
@@ -310,4 +311,8 @@ def _chooser(
         switching.check(routing.uplink, routing.downlink, routing.feedback)
     if options.collective == REDUCE_SCATTER:
         return Chooser(Scattering(routing, progress, options, rng))
-    return Chooser(Compressed(routing, progress, options, rng, switching))
+    return Chooser(_compressed(routing)(routing, progress, options, rng, switching))
+
+
+def _compressed(routing: Routing) -> type[Compressed]:
+    return Compressed if routing.low_rank is None else Thinning

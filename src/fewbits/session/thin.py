@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from fewbits.backend import products
 from fewbits.core.operator import Operator
-from fewbits.low_rank import SMALL_SPEC, LowRank, matrix_shape
-from fewbits.registry import operator
+from fewbits.low_rank import LowRank, matrix_shape
 from fewbits.session.routing import ModelParameter
 from fewbits.theory.cost import Codec
 
@@ -37,7 +36,7 @@ def measured(
     factors = sum(low_rank.rank * sum(matrix_shape(each.shape)) for each in fitting)
     total = max(1, sum(each.size for each in parameters))
     rest = total - sum(each.size for each in fitting)
-    all_bits = factors * bits(low_rank.operator) + rest * bits(operator(SMALL_SPEC))
+    all_bits = (factors + rest) * bits(low_rank.operator)
     return Codec(all_bits / total, matrix.size / made, matrix.size / settled)
 
 

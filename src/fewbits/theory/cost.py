@@ -21,9 +21,9 @@ from fewbits.errors import SpecError
 from fewbits.theory.bounds import check_not_negative, check_positive, check_workers
 
 FLOAT_BITS = 32.0
-FEW_RANKS = 4
-"""So many ranks send factors of matrices to each other in one hop: few bytes, twice. Beyond, every
-rank averages a share."""
+FEW_RANKS = 2
+"""So many ranks send factors of matrices to each other in one hop: with more of them every rank
+averages a share, which is fewer bytes."""
 PIECE = 16 * 65_536  # values that are exchanged together, while others are coded
 NATURAL_BITS, NATURAL_OMEGA = 9.0, 1 / 8
 _EXPONENTS = (-40.0, 80.0)  # of two: links slower and faster than any

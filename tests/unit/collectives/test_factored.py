@@ -37,7 +37,8 @@ def places(order: Sequence[int] = range(len(SHAPES)), gap: int = 5) -> list[Matr
     found, start = [], gap
     for number in order:
         rows, columns = SHAPES[number]
-        found.append(MatrixPlace(f"w{number}", start, rows, columns, (number, 0, 1, 2), 256))
+        owners = (number, 0, 1, 2)
+        found.append(MatrixPlace(f"w{number}", 0, start, rows, columns, owners, owners, 256))
         start += rows * columns + gap
     return found
 
@@ -81,10 +82,10 @@ class Run:
             values = np.full(batch[-1].place.stop + 3, 7.0, self.format.name)
             for each in batch:
                 number = int(each.name[1:])
-                each.of(values)[...] = gradients(self.rank.comm.rank, progress.step, number)
-            for _ in whole.hops(values.view(self.format.bits), RNG, progress):
+                each.of([values])[...] = gradients(self.rank.comm.rank, progress.step, number)
+            for _ in whole.hops([values.view(self.format.bits)], RNG, progress):
                 pass
-            means |= {each.name: each.of(values).copy() for each in batch}
+            means |= {each.name: each.of([values]).copy() for each in batch}
             outside = np.ones(values.size, bool)
             for each in batch:
                 outside[each.place] = False

@@ -12,7 +12,7 @@ import fewbits
 from fewbits import DisagreementError, SpecError
 from fewbits.collectives.comm import LocalComm
 from fewbits.feedback.store import BASIS, WORKER
-from fewbits.low_rank import SMALL_SPEC, FittingOrSmall, LowRank, low_rank
+from fewbits.low_rank import FittingOrSmall, LowRank, low_rank
 from fewbits.policy import Default
 from fewbits.presets import LOW_RANK, PRESETS
 from fewbits.session import (
@@ -24,6 +24,7 @@ from fewbits.session import (
     Options,
     Report,
     Session,
+    thinning,
 )
 from fewbits.session.defaults import route, routes
 from unit.session.test_session import caught, everyone
@@ -114,14 +115,12 @@ def test_all_ranks_end_with_the_same_means(ranks: int) -> None:
     assert len({bits(each) for each in means}) == 1
     routing = group[0].routing
     assert {each.name for each in PARAMETERS if routing.is_factored(each)} == FACTORED
-    assert routing.choices["bias"] == routing.choices["small"] == fewbits.operator(SMALL_SPEC)
+    assert {each.name for each in PARAMETERS if routing.is_beside(each)} == {"bias", "small"}
     assert routing.choices["large"] == fewbits.operator(PRESETS["tiny"].operator)
-    # Vectors lose at most half of a value both ways, and memories give it back.
+    # What vectors lose both ways is in the memories of ranks and owners, which give it back.
     bias = [np.mean([gradient(rank, n, "bias") for rank in range(ranks)], 0) for n in range(3)]
     assert np.abs(means[0][0]["bias"] - bias[0]).max() > 0
     given = sum(memories(own)["worker/bias/0"][0] for own in group) / ranks
-    back = [memories(own).get("master/bias/0") for own in group]
-    given = given + next(own[0] for own in back if own is not None)
     np.testing.assert_allclose(
         sum(own["bias"] for own in means[0]) + given, sum(bias), rtol=1e-5, atol=1e-5
     )
@@ -145,6 +144,79 @@ def test_neither_buckets_nor_threads_change_a_bit(ranks: int) -> None:
     assert len(found) == 1
 
 
+THIN = (CONV, BIAS, WIDE, SMALL, TALL)
+
+
+def sent(buckets: Sequence[Sequence[ModelParameter]], ranks: int) -> tuple[int, bytes]:
+    """Header bytes of a step, after the first one, and the means of three."""
+    group = sessions(ranks=ranks, model=THIN)
+    everyone(group, Session.start)
+    first = train(group, range(1), buckets=buckets)
+    before = group[0].progress.spent.header_bytes
+    means = [*first[0], *train(group, range(1, 3), buckets=buckets)[0]]
+    close(group)
+    found = b"".join(each[own.name].tobytes() for each in means for own in THIN)
+    return (group[0].progress.spent.header_bytes - before) // 2, found
+
+
+@pytest.mark.parametrize(("ranks", "exchanges"), [(2, 3), (4, 5)])
+def test_all_that_is_thin_shares_its_messages(
+    monkeypatch: pytest.MonkeyPatch, ranks: int, exchanges: int
+) -> None:
+    """Two exchanges of factors, of one hop or of two, and the end of the step, for any buckets;
+    more of them, with the same bits, where there is more to send than need wait."""
+    buckets = [[each for each in own if each in THIN] for own in BUCKETS[1]]
+    alike = [sent(own, ranks) for own in ((THIN,), buckets, [[each] for each in THIN])]
+    assert {headers for headers, _ in alike} == {256 * (ranks - 1) * exchanges}
+    monkeypatch.setattr(thinning, "THIN_BATCH", 2000)
+    more, means = sent(buckets, ranks)
+    assert more == 256 * (ranks - 1) * (2 * exchanges - 1)
+    assert {means} == {found for _, found in alike}
+
+
+def test_other_types_do_not_wait_together() -> None:
+    group = sessions(ranks=2, model=THIN)
+
+    def work(own: Session) -> dict[str, np.ndarray]:
+        jobs = []
+        for at, (each, dtype) in enumerate(
+            [(TALL, np.float32), (WIDE, np.float64), (CONV, np.float16), (BIAS, np.float16)]
+        ):
+            values = gradient(own.comm.rank, 0, each.name).astype(dtype)
+            jobs.append((Job(at, ArrayValues(values), [each], is_last=at == 3), values))
+            own.submit(jobs[-1][0])
+        own.wait(jobs[-1][0])
+        return {job.parameters[0].name: values for job, values in jobs}
+
+    first, second = everyone(group, work)
+    for name, values in first.items():
+        assert values.dtype == second[name].dtype
+        assert values.tobytes() == second[name].tobytes()
+        assert values.any()
+    close(group)
+
+
+def test_a_vector_without_gradient_keeps_its_memory() -> None:
+    group = sessions(ranks=2, model=THIN)
+    train(group, range(2), buckets=(THIN,))
+    before = [memories(own)["worker/bias/0"] for own in group]
+
+    def work(own: Session) -> None:
+        parts = [gradient(own.comm.rank, 2, each.name) for each in THIN]
+        parts[1][...] = 0
+        unused = {"bias"} if own.comm.rank == 1 else set()
+        values = ArrayValues(np.concatenate(parts))
+        own.submit(job := Job(0, values, THIN, is_last=True, unused=unused))
+        own.wait(job)
+
+    everyone(group, work)
+    after = [memories(own)["worker/bias/0"] for own in group]
+    assert before[1].any()
+    assert after[1].tobytes() == before[1].tobytes()
+    assert after[0].tobytes() != before[0].tobytes()
+    close(group)
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float64])
 def test_values_of_other_types_are_averaged_in_place(dtype: Any) -> None:
     group = sessions()
@@ -153,7 +225,7 @@ def test_values_of_other_types_are_averaged_in_place(dtype: Any) -> None:
     assert all(each[name].dtype == dtype for each in means[0] for name in each)
     mean = np.mean([gradient(rank, 0, "bias").astype(dtype) for rank in range(3)], axis=0)
     lost = means[0][0]["bias"].astype(np.float64) - mean
-    assert 0 < (lost**2).sum() < 0.3 * (mean.astype(np.float64) ** 2).sum()  # natural, twice
+    assert 0 < (lost**2).sum() < 0.3 * (mean.astype(np.float64) ** 2).sum()
     close(group)
 
 
@@ -362,7 +434,7 @@ def test_what_fits_is_four_times_smaller(shape: tuple[int, ...], fits: bool) -> 
     own = low_rank(SPEC)
     assert isinstance(own, LowRank)
     assert own.fits(shape) == fits
-    small = SMALL_SPEC if Default()("x", shape) is not None else None
+    small = own.operator if Default()("x", shape) is not None else None
     assert FittingOrSmall(own)("x", shape) == (None if fits else small)
 
 

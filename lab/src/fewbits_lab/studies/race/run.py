@@ -29,9 +29,10 @@ RACE_WITH = " with "
 TOP_DGC = f"top-k:fraction=0.01|natural{RACE_WITH}dgc:momentum=0.9"
 RACE_CONTENDERS = (
     "none", "powersgd:rank=4", "low-rank", "powersgd:rank=1", "tiny", TOP_DGC,
-    "low-rank:rank=4|sparse-dithering", "powersgd:rank=2", "natural:coder=rans", "bfloat16",
+    "low-rank:rank=4|sparse-dithering", "powersgd:rank=2", "powersgd:rank=8",
+    "natural:coder=rans", "bfloat16",
 )  # fmt: skip
-RACE_RATE, RACE_SEEDS = 0.1, (0, 1, 2)
+RACE_RATE, RACE_SEEDS = 0.1, (0, 1, 2, 3, 4)
 GOAL_LOSS, GOAL_ACCURACY = 0.18, 0.955
 RACE_WINDOW = 25  # steps whose mean is compared with the goals
 RACE_MOST = 400  # steps: all within the first epoch, so every batch is new when it is judged
