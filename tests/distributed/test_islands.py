@@ -38,8 +38,11 @@ def replayed(start: np.ndarray, rounds: list[list[int]]) -> list[str]:
     return found
 
 
-def check(launcher: Launcher, seed: int, uplink: str) -> None:
-    """Three islands train; one is killed in a random round and comes again three rounds later."""
+def check(launcher: Launcher, seed: int, uplink: str) -> float:
+    """Three islands train; one is killed in a random round and comes again three rounds later.
+
+    Returns the longest that one of the others waited for the end of a round.
+    """
     kill = random.Random(seed).randrange(1, 5)
     rounds = kill + 9
     outcomes = launcher.run(
@@ -64,6 +67,7 @@ def check(launcher: Launcher, seed: int, uplink: str) -> None:
         ranks = [[numbers.get(each, 1) for each in counted] for counted, _ in one["rounds"]]
         start = np.frombuffer(bytes.fromhex(one["start"]), np.float32)
         assert replayed(start, ranks) == [common for _, common in one["rounds"]]
+    return max(wait for each in (one, other) for wait in each["waits"])
 
 
 def check_who(one: dict[str, Any], other: dict[str, Any], again: dict[str, Any], kill: int) -> None:

@@ -104,11 +104,13 @@ def known() -> dict[str, Callable[..., None]]:
     import scenarios
     import sharded
     import streams
+    import survivors
     import trainers
 
     registry.catalogue()
     modules = (scenarios, faults, memories, rounds, sharded, continuations, endings, kinds)
     modules = *modules, streams, loops, trainers, clusters, programs, hsdp, archipelago, islands
+    modules = *modules, survivors
     return {name: run for module in modules for name, run in module.SCENARIOS.items()}
 
 

@@ -220,6 +220,7 @@ STATED = {  # what each of these needs, by its own words, beside fewbits[torch]
     "ddp_accelerate.py": "accelerate",
     "ddp_monitoring.py": "nothing else",
     "ddp_nodes.py": "nothing else",
+    "ddp_survivors.py": "nothing else",
     "ddp_ray.py": "ray[train]",
 }
 

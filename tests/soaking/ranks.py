@@ -1,6 +1,7 @@
 """R10 to R14 and R21: faults without a flake, replicas for a thousand steps, and steady memory."""
 
 import sys
+from collections.abc import Callable
 from itertools import product
 from random import Random
 from typing import Any
@@ -40,6 +41,8 @@ SETTINGS: dict[str, tuple[Any, int | None]] = {
 WORLDS = (2, 4)
 REPLICAS = STEPS * len(FAMILIES) * len(SETTINGS) * len(WORLDS)
 COVERS = (*CORE, *LIBRARY)
+_FOLDERS = ("collectives", "ddp", "feedback", "localsgd", "session", "transport")
+EXCHANGES = tuple(f"src/fewbits/{name}/**/*.py" for name in _FOLDERS)
 
 
 def faults(work: Work) -> None:
@@ -137,6 +140,50 @@ def steady(work: Work) -> None:
     work.add(work.size, summary)
 
 
+def survivors(work: Work) -> None:
+    """Each trial kills another rank at another moment, with the operators in turn."""
+    sys.path.insert(0, str(DISTRIBUTED))
+    from test_survivors import KINDS, check
+
+    def trial(launcher: Any, seed: int) -> float:
+        longest, caught_up = check(launcher, seed, KINDS[seed % len(KINDS)])
+        work.figures["caught_up"] = work.figures.get("caught_up", 0) + caught_up
+        return longest
+
+    _trials(work, trial, "all bits as in a job of the three that were left, and of all four "
+            "after the killed one had come again")  # fmt: skip
+
+
+def islands(work: Work) -> None:
+    """Each trial kills an island in another round."""
+    sys.path.insert(0, str(DISTRIBUTED))
+    from test_islands import check
+
+    def trial(launcher: Any, seed: int) -> float:
+        return check(launcher, seed, ("identity", "natural:coder=rans")[seed % 2])
+
+    _trials(work, trial, "no round lost, all bit-identical")
+
+
+def _trials(work: Work, trial: Callable[[Any, int], float], what: str) -> None:
+    """One after the other, each with a seed of its own; the longest wait of all is kept."""
+    from launch import Launcher
+
+    done = work.figures
+    launcher = Launcher()
+    try:
+        while not work.over:
+            try:
+                longest = trial(launcher, work.start)
+            except AssertionError as error:
+                raise StageError(f"trial {work.start}: {error}") from error
+            done["longest"] = round(max(longest, done.get("longest", 0.0)), 2)
+            work.add(1, f"{what}; nobody waited longer than {done['longest']:.1f} s",
+                     f"{longest:.1f} s")  # fmt: skip
+    finally:
+        launcher.close()
+
+
 STAGES = (
     Stage("faults", "R10–R13", "`test_faults.py` again and again: killed, stopped, failing and "
           "straying ranks", "runs", 100, COVERS, faults),
@@ -145,6 +192,10 @@ STAGES = (
           least=20 * REPLICAS // STEPS),
     Stage("memories", "R14", "the same with memories: all pairs of feedback and operator, 200 "
           "steps", "runs", len(WORLDS) * len(SCHEMES), COVERS, memories),
+    Stage("survivors", "R10", "`kill -9` of any of four ranks at a random step, with "
+          "`on_failure=\"continue\"`, and again a fourth one", "trials", 50, EXCHANGES, survivors),
+    Stage("islands", "R10", "`kill -9` of an island at a random round, started again three rounds "
+          "later", "trials", 20, EXCHANGES, islands),
     Stage("steady", "R21", "training of two ranks, calls and refusals: memory, files and threads "
           "stay as they are", "steps", 20_000, COVERS, steady, least=200),
 )  # fmt: skip

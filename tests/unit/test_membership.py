@@ -10,7 +10,7 @@ import pytest
 from fewbits import PeerError, SpecError
 
 dist = pytest.importorskip("torch.distributed")
-membership = pytest.importorskip("fewbits.localsgd.membership")
+membership = pytest.importorskip("fewbits.transport.membership")
 
 TIMEOUT = 2.0
 
@@ -135,7 +135,7 @@ def test_a_store_that_does_not_answer_is_a_lost_peer() -> None:
         raise RuntimeError("Connection reset by peer\nand more")
 
     board._store = type("Broken", (), {"check": broken, "set": broken})()
-    with pytest.raises(PeerError, match=r"the store of the islands .*: Connection reset by peer$"):
+    with pytest.raises(PeerError, match=r"the store of the members .*: Connection reset by peer$"):
         board.look("x")
 
 

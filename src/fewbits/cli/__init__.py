@@ -15,6 +15,7 @@ COMMANDS = {
     "report": "the page of a result of fewbits train",
     "bench": "measure how fast the operators are, against a copy of the same memory",
     "verify": "compare a device with the CPU, bit for bit, and write a report to share",
+    "launch": "start workers that go on without a lost one, and start it again",
     "switch": "add up gradients for workers that train with --collective switch",
 }
 

@@ -21,7 +21,8 @@ except ModuleNotFoundError as error:
     raise MissingExtraError.of("fewbits.ddp needs torch", "torch") from error
 
 from fewbits.ddp.compression import Compression, attach, hook
+from fewbits.ddp.meeting import MeetingPlace
 from fewbits.session import Report, StepReport
 from fewbits.switch.job import Aggregators
 
-__all__ = ["Aggregators", "Compression", "Report", "StepReport", "attach", "hook"]
+__all__ = ["Aggregators", "Compression", "MeetingPlace", "Report", "StepReport", "attach", "hook"]

@@ -18,7 +18,7 @@ from fewbits.attached import (
     uncompiled_name,
 )
 from fewbits.core.operator import Operator
-from fewbits.ddp import buckets
+from fewbits.ddp import buckets, surviving
 from fewbits.errors import SpecError
 from fewbits.session import (
     AdapterParts,
@@ -32,6 +32,7 @@ from fewbits.session import (
     takes,
 )
 from fewbits.transport import groups
+from fewbits.transport.store_comm import StoreComm
 from fewbits.transport.torch_comm import TorchComm
 
 _AGAIN = "wrap its module in a new DistributedDataParallel to attach another"
@@ -60,6 +61,9 @@ class Compression(AttachedToSteps):
     ) -> None:
         named = list(names)
         chosen, self._names = Options.of(options), buckets.BucketNames(named)
+        if chosen.on_failure == "continue" and not isinstance(comm, StoreComm):
+            raise SpecError("on_failure='continue' must see the model: use fewbits.ddp.attach")
+        self._surviving: surviving.Surviving | None = None
         device, formats = placed(parameter for _, parameter in named)
         routing = routes(uplink, downlink, chosen, ModelParameters(self._names.given))
         self.session = Session(
@@ -76,6 +80,8 @@ class Compression(AttachedToSteps):
 
     def submit(self, bucket: GradBucket) -> "torch.futures.Future[torch.Tensor]":
         """Take a bucket; the future holds the mean over all ranks, in the bucket's own tensor."""
+        if self._surviving is not None:
+            return self._surviving.submit(bucket)
         session = self.session
         staged = session.options.staged
         job, future = buckets.job(bucket, self._names, session.comm, staged=staged)
@@ -87,12 +93,36 @@ class Compression(AttachedToSteps):
                 self.session.wait(job)
         return future
 
+    @property
+    def rank(self) -> int:
+        """The number of this rank among those that train now."""
+        return self.session.comm.rank
+
+    @property
+    def size(self) -> int:
+        """How many ranks train now."""
+        return self.session.comm.size
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """With `on_failure="continue"` the ranks by the numbers that they got when they came."""
+        return () if self._surviving is None else self._surviving.group.members
+
+    def survive(self, model: DistributedDataParallel) -> None:
+        """Meet the other ranks of a model that goes on without lost ones; `attach` calls this."""
+        comm = self.session.comm
+        assert isinstance(comm, StoreComm)
+        self._surviving = surviving.Surviving(model, self.session, comm, self._names)
+        self._surviving.group.begin()
+
     def report(self) -> Report:
         """Bytes, seconds and counts of this rank since the start."""
         return Report(**self.session.figures())
 
     def close(self) -> None:
         """End the background thread and give the process group back; every rank must call this."""
+        if self._surviving is not None:
+            self._surviving.group.end()
         self.session.close()
 
 
@@ -120,7 +150,8 @@ def attach(
     or `two-bit` is fastest on this link, with `allow_bias` also `tiny` or `low-rank`, and keeps the
     fastest.
     With `across`, ranks of a node sum among each other, and only what goes to other nodes is
-    compressed.
+    compressed. With `on_failure="continue"` a lost rank costs the others a repeated exchange, and
+    comes again when it is started again.
     """
     model = uncompiled(model)
     if not isinstance(model, DistributedDataParallel):
@@ -131,14 +162,22 @@ def attach(
     for registered, _ in getattr(model, "_comm_hooks", ()):  # torch takes one for good
         raise SpecError(_TWICE if registered is hook else _HOOKED)
     refuse_sparse(model.module, model.parameters_to_ignore)
+    chosen, comm = Options.of(options), None
+    if chosen.on_failure == "continue":
+        surviving.refuse(model, uplink, chosen)
+        comm = StoreComm(chosen.meeting.store, chosen.timeout)
     compression = Compression(
         uplink,
         downlink,
         names=((uncompiled_name(name), own) for name, own in model.module.named_parameters()),
         process_group=model.process_group,
+        comm=comm,
         **options,
     )
-    compression.start()
+    if comm is None:
+        compression.start()
+    else:
+        compression.survive(model)
     try:
         model.register_comm_hook(compression, hook)
     except RuntimeError as error:  # one of torch's own, on this rank and on all others

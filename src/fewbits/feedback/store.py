@@ -192,6 +192,11 @@ class Store:
             pair.put(place, self._loaded.pop(key, 0))
             pair.written = False
 
+    def restart(self, arrays: Mapping[str, Array]) -> None:
+        """Have these memories only, for batches that will be bound anew."""
+        self._pairs, self._has_grown = {}, False
+        self._loaded = {key: np.array(array) for key, array in arrays.items()}
+
     def scale(self, factor: float) -> None:
         for pair in {id(pair): pair for pair, _ in self._pairs.values()}.values():
             pair.multiply(factor)

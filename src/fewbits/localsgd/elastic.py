@@ -3,16 +3,15 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
-
 from fewbits.backend.buffers import Buffer
 from fewbits.collectives.comm import exchange
+from fewbits.collectives.parcels import numbers_of_all
 from fewbits.errors import DisagreementError, PeerError, SpecError
 from fewbits.feedback import Feedback
 from fewbits.localsgd.islands import Islands
-from fewbits.localsgd.membership import Membership, Turn
 from fewbits.localsgd.standing import Standing
 from fewbits.session import Session
+from fewbits.transport.membership import Membership, Turn
 from fewbits.transport.store_comm import StoreComm
 
 _NEW = -1  # rounds of an island that has no common parameters yet
@@ -129,13 +128,8 @@ class Elastic:
     def _told(self) -> "list[IslandProgress]":
         """What each member has done."""
         assert self.session is not None
-        comm = self._comm
-        told = [np.zeros(len(IslandProgress._fields), np.int64) for _ in range(comm.size)]
-        told[comm.rank][:] = self.rounds, self._standing.taken, self.session.progress.step
-        if comm.size > 1:
-            buffers = [Buffer.of(each) for each in told]
-            exchange(comm, ([buffers[comm.rank]] * comm.size, buffers))
-        return [IslandProgress(*each.tolist()) for each in told]
+        own = self.rounds, self._standing.taken, self.session.progress.step
+        return [IslandProgress(*each) for each in numbers_of_all(self._comm, own)]
 
     def _share(self, told: "list[IslandProgress]") -> None:
         """Give those who have not got them the common parameters and the outer momentum."""

@@ -7,6 +7,7 @@ framework is imported here: tensors become `JobValues` at the adapter's edge.
 from fewbits.session.adapter import AdapterParts, SessionComm
 from fewbits.session.defaults import resolved_policy, route, routes
 from fewbits.session.jobs import ArrayValues, Job, JobValues, Outcome, ReplicaJob, ScatterJob
+from fewbits.session.moving import lost_values, moved, refuse_common
 from fewbits.session.options import (
     REDUCE_SCATTER,
     GradientOptions,
@@ -49,7 +50,10 @@ __all__ = [
     "ShardOptions",
     "StepReport",
     "listed",
+    "lost_values",
+    "moved",
     "option",
+    "refuse_common",
     "resolved_policy",
     "route",
     "routes",

@@ -15,12 +15,16 @@ _LOG = logging.getLogger(__name__)
 
 
 class Accounting:
-    """Counts since the start. `skipped` is true if the last step was dropped."""
+    """Counts since the start. `skipped` is true if the last step was dropped.
+
+    `lost_ranks` were lost while this one went on, and with them `lost_values` of memories.
+    """
 
     def __init__(self, progress: RankProgress, chooser: Chooser, collective: str) -> None:
         self.skipped = False
         self._progress, self._chooser, self._collective = progress, chooser, collective
         self._plain_bytes = 0
+        self.lost_ranks = self.lost_values = 0
         self._steps = self._nonfinite_steps = self._skipped_steps = 0
         self._sample, self._last = StepSample(), StepReport(sample=StepSample())
         self._before = self._totals()
@@ -104,4 +108,6 @@ class Accounting:
             "memory_bytes": feedback.store.nbytes if feedback else 0,
             "decision": self._chooser.decision,
             "trying": self._chooser.trying,
+            "lost_ranks": self.lost_ranks,
+            "lost_values": self.lost_values,
         }

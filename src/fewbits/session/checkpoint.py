@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fewbits.errors import DisagreementError, SpecError
-from fewbits.feedback.store import BASIS, MASTER
+from fewbits.feedback.store import BASIS, MASTER, Store
 from fewbits.presets import LOW_RANK
 from fewbits.session import state
 from fewbits.session.adapter import AdapterParts
@@ -44,7 +44,7 @@ class Checkpoint:
         memories = feedback.store.arrays() if feedback else {}
         own = {f"{OWN}{name}": array for name, array in self._adapter.arrays().items()}
         comm, step = self._agreement.comm, self._agreement.progress.step
-        absent = self._shapes().needed(comm.rank, comm.size).keys() - memories.keys()
+        absent = self.shapes().needed(comm.rank, comm.size).keys() - memories.keys()
         return state.pack(self.origin(), step, memories | own, absent)
 
     def load_state_dict(
@@ -65,7 +65,7 @@ class Checkpoint:
         def found() -> tuple[int, tuple[SavedState, SavedState]]:
             step, memories = find()
             ranks = self._agreement.comm.size
-            state.refuse_wrong(memories, self._shapes().possible(ranks), self.needed())
+            state.refuse_wrong(memories, self.shapes().possible(ranks), self.needed())
             return step, (memories, {})
 
         self._go_on(found)
@@ -73,7 +73,7 @@ class Checkpoint:
     def needed(self) -> Iterable[str]:
         """The keys of all memories that this rank has once it has reduced the whole model."""
         comm = self._agreement.comm
-        return self._shapes().needed(comm.rank, comm.size)
+        return self.shapes().needed(comm.rank, comm.size)
 
     def rescale(self, factor: float) -> None:
         if not isinstance(factor, int | float) or not 2.0**-126 <= factor <= 2.0**127:
@@ -137,7 +137,7 @@ class Checkpoint:
 
     def _common(self, memories: SavedState, alike: Sequence[int]) -> int:
         """A checksum of memories that the ranks `alike` must have alike, or means would part."""
-        ranks, shapes = self._agreement.comm.size, self._shapes()
+        ranks, shapes = self._agreement.comm.size, self.shapes()
         if min(ranks, len(alike)) == 1:
             return 0
         first, second = (shapes.needed(rank, ranks).keys() for rank in alike[:2])
@@ -163,7 +163,7 @@ class Checkpoint:
             ) from error
 
     def _compare(self, saved: RankState, memories: SavedState, reshard: bool) -> None:
-        routing, comm, shapes = self._chooser.saved.routing, self._agreement.comm, self._shapes()
+        routing, comm, shapes = self._chooser.saved.routing, self._agreement.comm, self.shapes()
         if routing.feedback is None and memories:
             raise DisagreementError("the state has memories, and this run has no feedback")
         if routing.feedback is not None and not routing.feedback.has_momentum:
@@ -178,7 +178,14 @@ class Checkpoint:
             needed = {key for key in needed if state.parameter_of(key) in there}
         state.refuse_wrong(memories, shapes.possible(place[1]), needed)
 
-    def _shapes(self) -> MemoryShapes:
+    @property
+    def memories(self) -> Store | None:
+        """The memories of this rank, if there is feedback."""
+        feedback = self._chooser.saved.feedback
+        return None if feedback is None else feedback.store
+
+    def shapes(self) -> MemoryShapes:
+        """What the ranks of a group of any size remember."""
         routing, options = self._chooser.saved.routing, self._configuration.options
         return MemoryShapes(routing, options.collective, self._adapter.units)
 

@@ -10,7 +10,7 @@ from fewbits.session.options import Options, listed
 from fewbits.switch.job import SWITCH
 from fewbits.theory.cost import PIECE
 
-_NOT_SAVED = {"unit", "piece", "policy", "allow_bias", "candidates", "across"}
+_NOT_SAVED = {"unit", "piece", "policy", "allow_bias", "candidates", "across", "on_failure"}
 """What a resumed run may have otherwise, or what a state checks apart."""
 _OF_SUMS = {"aggregators.top", "aggregators.chunk"}
 """What a resumed run must have in common of the aggregators, which may be others."""

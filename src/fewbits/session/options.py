@@ -60,6 +60,8 @@ class GradientOptions(MeanOptions, total=False):
     aggregators: Sequence[str] | Aggregators
     allow_bias: bool
     across: Any
+    on_failure: str
+    meeting: Any
 
 
 def routed(_: object) -> str:
@@ -174,6 +176,19 @@ class Options:
         agreed=lambda given: "nothing" if given is None else "a group",
     )
 
+    on_failure: str = option(
+        "raise",
+        "what the others do if a rank is lost: `raise`, or `continue` without it, which needs "
+        "`meeting` and repeats the step's exchange among those that are left.",
+        agreed=str,
+    )
+    meeting: Any = option(
+        None,
+        "`fewbits.ddp.MeetingPlace(store)`: where ranks meet that are lost and come again, for "
+        "`on_failure='continue'`.",
+        free="every process has its own connection to the store",
+    )
+
     inside: str | Operator | None = option(
         None,
         "with replicas of shards (HSDP): an unbiased operator for the way to the shards, where "
@@ -197,6 +212,7 @@ class Options:
             raise SpecError(
                 f"across= has a collective of its own: leave collective={self.collective!r} out"
             )
+        self._check_failure()
         if self.nonfinite not in get_args(NonFinite):
             raise SpecError(f"nonfinite must be propagate, skip or raise, got {self.nonfinite!r}")
         if not isinstance(self.timeout, int | float) or not 0 < self.timeout < math.inf:
@@ -207,6 +223,15 @@ class Options:
             raise SpecError("staged=True goes through the host: leave device out")
         if not isinstance(self.threads, int) or self.threads < 1:
             raise SpecError(f"threads must be a positive whole number, got {self.threads!r}")
+
+    def _check_failure(self) -> None:
+        if self.on_failure not in ("raise", "continue"):
+            raise SpecError(f"on_failure must be raise or continue, got {self.on_failure!r}")
+        if (self.on_failure == "continue") != (self.meeting is not None):
+            raise SpecError(
+                "on_failure='continue' and meeting=fewbits.ddp.MeetingPlace(store) go together: "
+                "ranks that survive another one meet in a store"
+            )
 
     @classmethod
     def of(cls, given: ScatterOptions | ShardOptions | MeanOptions | GradientOptions) -> Self:

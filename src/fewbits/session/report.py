@@ -32,7 +32,8 @@ class Report:
     Bytes are what it sent; `plain_bytes` is what an uncompressed ring all-reduce would have sent.
     With `across=` there are `nodes`, and these bytes are what went to other nodes; `inside_bytes`
     are the uncompressed payloads and the headers that did not leave this rank's node. With
-    `low-rank`, `factored_elements` of the compressed ones travel as factors of matrices.
+    `low-rank`, `factored_elements` of the compressed ones travel as factors of matrices. With
+    `on_failure="continue"`, `lost_ranks` were lost and `lost_values` of what they remembered.
     """
 
     STEP: ClassVar[str] = "step"
@@ -64,6 +65,8 @@ class Report:
     trying: str | None = None
     nodes: int = 0
     inside_bytes: int = 0
+    lost_ranks: int = 0
+    lost_values: int = 0
 
     worker, master = _old("worker", "uplink"), _old("master", "downlink")
     scheme = _old("scheme", "collective")
@@ -111,6 +114,14 @@ class Report:
             lines.append(f"auto        not decided yet, trying {self.trying}")
         if self.feedback:
             lines.append(f"feedback    {self.feedback}, {self.memory_bytes / 1e6:,.2f} MB memories")
+        return "\n".join([*lines, *self._troubles()])
+
+    def _troubles(self) -> list[str]:
+        """The lines of what has gone wrong."""
+        lines = []
+        if self.lost_ranks:
+            memories = f"{self.lost_values:,} values of what they remembered"
+            lines.append(f"lost        {self.lost_ranks} ranks, and {memories}")
         if self.saturated:
             lines.append(f"saturated   {self.saturated:,} values")
         if self.below_span or self.resent:
@@ -119,7 +130,7 @@ class Report:
         if self.nonfinite_steps:
             sick = f"{self.nonfinite_steps} {self.STEP}s, {self.skipped_steps} of them skipped"
             lines.append(f"not finite  {sick}")
-        return "\n".join(lines)
+        return lines
 
     def _factors(self, count: int) -> str:
         if not count:

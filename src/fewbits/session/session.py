@@ -1,13 +1,11 @@
 """The session: the compression of one model on one rank, composed of named parts."""
 
 import logging
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
 from fewbits.collectives.payload import unit_for
 from fewbits.collectives.progress import RankProgress
-from fewbits.errors import EncodeError
 from fewbits.rng import Rng
 from fewbits.session import defaults
 from fewbits.session.accounting import Accounting
@@ -17,9 +15,10 @@ from fewbits.session.auto import UNCOMPRESSED
 from fewbits.session.checkpoint import Checkpoint
 from fewbits.session.choosing import AutoChooser, Chooser
 from fewbits.session.configuration import RankConfiguration
+from fewbits.session.ending import StepEnding
 from fewbits.session.exactness import advice
 from fewbits.session.flows import Flow
-from fewbits.session.jobs import Job, Outcome, StreamOutcome
+from fewbits.session.jobs import Job, StreamOutcome
 from fewbits.session.options import REDUCE_SCATTER, Options
 from fewbits.session.pipeline import GRACE, Background, Pipeline, Watch
 from fewbits.session.plain import Plain
@@ -41,7 +40,7 @@ class Session:
 
     `routing` may be several by name, of which `auto` chooses one. A *step* is one reduction of all
     jobs up to one that `is_last`, or up to a call of `end_step`. Parts: `checkpoint` saves and
-    loads, `accounting` counts.
+    loads, `accounting` counts, `ending` ends steps.
     """
 
     def __init__(
@@ -66,7 +65,7 @@ class Session:
         self.accounting = Accounting(self.progress, self._chooser, options.collective)
         self.checkpoint = Checkpoint(self._agreement, adapter, self.start, self.look)
         self._pipeline: Pipeline | None = None
-        self._outcomes: list[Outcome] = []  # of this step
+        self.ending = StepEnding(self.progress, self._chooser, self.accounting)
         self._has_advised = False
 
     @property
@@ -213,7 +212,7 @@ class Session:
 
     def figures(self) -> dict[str, Any]:
         """The fields of this rank's report."""
-        if self.stream is not None and self.failure is None and not self._outcomes:
+        if self.stream is not None and self.failure is None and not self.ending.outcomes:
             self.stream.look_if_well()
         return self.accounting.figures(self.comm.size)
 
@@ -229,7 +228,7 @@ class Session:
             if not failed:
                 self.comm.close()
         self._pipeline = None
-        self._outcomes.clear()  # of a step that failed: whoever goes on begins one anew
+        self.ending.outcomes.clear()  # of a step that failed: whoever goes on begins one anew
         self.progress.fault, self.progress.saw_nonfinite, self.progress.sequence = None, False, 0
 
     def _started(self) -> Pipeline:
@@ -244,7 +243,7 @@ class Session:
     def _reduce(self, job: Job) -> None:
         """Reduce one job in the pipeline; its mean is in place at the end of the step."""
         reducer = self._chooser.reducer
-        self._outcomes.append(job.outcome or job.values)
+        self.ending.outcomes.append(job.outcome or job.values)
         self._chooser.watch(job)
         if self.stream is None and not self.options.staged:  # a device is not asked for values
             self.accounting.watch(job)
@@ -257,35 +256,14 @@ class Session:
     def _end_step(self, since: float) -> None:
         progress, reducer = self.progress, self._chooser.reducer
         if isinstance(reducer, Streaming):
-            reducer.end_step(self.comm, cast(list[StreamOutcome], self._outcomes))
-            self._outcomes.clear()
+            reducer.end_step(self.comm, cast(list[StreamOutcome], self.ending.outcomes))
+            self.ending.outcomes.clear()
             return
         if self._works(reducer):
             reducer.end_step(self.comm)
         else:
             progress.step += 1
-        if (reducer.feedback or progress.nonfinite != "propagate") and not progress.saw_nonfinite:
-            self._judge()
-        if reducer.feedback is not None:
-            reducer.feedback.store.end_step(well=not progress.saw_nonfinite)
-        self.accounting.end_step(time.perf_counter() - since if since else None)
-        if self.accounting.skipped:  # a hook cannot skip the optimizer's step: zero the gradients
-            for outcome in self._outcomes:
-                outcome.clear()
-        progress.saw_nonfinite = False
-        self._outcomes.clear()
-        self._chooser.end_step(since, progress, self.comm)
-
-    def _judge(self) -> None:
-        """Check the means, because finite gradients may overflow when summed or rounded to 16 bits.
-
-        The means are the same on all ranks, so all ranks decide alike without asking each other.
-        """
-        progress = self.progress
-        with progress.spent.codec():
-            progress.saw_nonfinite = not all(each.is_finite() for each in self._outcomes)
-        if progress.saw_nonfinite and progress.nonfinite == "raise":
-            raise EncodeError(f"the mean gradient of step {progress.step - 1} is NaN or infinite")
+        self.ending.conclude(since, self.comm)
 
 
 def _rng(options: Options, stream: tuple[int | str, ...]) -> Rng:

@@ -49,7 +49,7 @@ class StoreComm(TorchComm):
             self._groups = [self._new_group(str(number)) for number in range(2)]
         except RuntimeError as error:
             why = reason(error, self.timeout)
-            raise PeerError(f"not all of {self.size} islands came to meet: {why}") from error
+            raise PeerError(f"not all of {self.size} members came to meet: {why}") from error
         self._words = LastWords(self._others(1), self._receive_word, self._send_word)
 
     def _new_group(self, name: str) -> Any:
@@ -58,14 +58,14 @@ class StoreComm(TorchComm):
 
     def box_backend(self, device: str) -> str:
         if device.startswith("cuda"):
-            raise SpecError("islands that come and go meet over gloo: pass staged=True")
+            raise SpecError("members that come and go meet over gloo: pass staged=True")
         return "gloo"
 
     def open_boxes(self, device: str) -> None:
-        raise SpecError(f"islands that come and go exchange through the host, not on {device}")
+        raise SpecError(f"members that come and go exchange through the host, not on {device}")
 
     def start_mean(self, vector: Vector) -> Pending:
-        raise SpecError("islands that come and go have no plain mean: name an operator")
+        raise SpecError("members that come and go have no plain mean: name an operator")
 
     def close(self) -> None:
         """Leave the group; the connections go with it."""

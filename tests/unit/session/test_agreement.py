@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,7 @@ DIFFERENCES = {
     "aggregators": Difference(of_switch(chunk=99), of_switch()),
     "allow_bias": Difference({"allow_bias": True}, {"uplink": "auto"}),
     "across": Difference({"across": (0, 1)}),
+    "on_failure": Difference({"on_failure": "continue", "meeting": "a store"}),
     "inside": Difference({"inside": "natural"}, {"collective": REDUCE_SCATTER}),
     "gather": Difference({"gather": "bfloat16"}, {"collective": REDUCE_SCATTER}),
     "local_steps": Difference({"local_steps": 3}, make=local),
@@ -194,10 +196,11 @@ FREE: dict[str, Callable[..., Any]] = {
     "staged": session,
     "process_group": local,
     "islands": local,
+    "meeting": partial(session, on_failure="continue", meeting="a store"),
 }
 OTHERWISE = {
     "timeout": 7.0, "threads": 3, "device": "cpu", "staged": True, "process_group": "mine",
-    "islands": localsgd.Islands(torch.distributed.HashStore()),
+    "islands": localsgd.Islands(torch.distributed.HashStore()), "meeting": "another store",
 }  # fmt: skip
 
 

@@ -118,7 +118,10 @@ PAGES: dict[str, dict[str, Block]] = {
         "codes": partial(operators.codes_table, stages=False),
         "stage-codes": partial(operators.codes_table, stages=True),
     },
-    "docs/clusters.md": {"clusters": clusters.clusters_text},
+    "docs/clusters.md": {
+        "clusters": clusters.clusters_text,
+        "survivors": reliability.survivors,
+    },
     "docs/fsdp.md": {
         "runs": sharded.runs_table,
         "verdict": sharded.verdict,

@@ -30,6 +30,22 @@ def figures_verdict() -> str:
     )
 
 
+def survivors() -> str:
+    """What happened to ranks and islands of which one was killed."""
+    stages = results("reliability")["stages"]
+    said = []
+    for name, whom in (("survivors", "a rank of four"), ("islands", "an island of three")):
+        own = stages.get(name)
+        if own is None:
+            continue
+        failed = f"{own['failures']} failed" if own["failures"] else "none failed"
+        said.append(
+            f"{own['done']} trials of `kill -9` of {whom} (`soak.py {name}`), {failed}; the longest "
+            f"wait of another one was {own['figures']['longest']:.1f} s."
+        )
+    return paragraph(" ".join(said) or "Not measured yet.")
+
+
 def marked(page: str, root: Path = ROOT_OF_CHECKOUT) -> str:
     """The page with a mark on each row whose figure is older than the code that it covers.
 

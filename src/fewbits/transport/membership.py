@@ -1,28 +1,31 @@
-"""Who takes part: islands agree on it through a store that outlives each of them.
+"""Who takes part: members agree on it through a store that outlives each of them.
 
-An island that arrives gets a number, which is never used again. What is done together is a *turn*,
+A member is an island of LocalSGD, or a rank of DDP whose failure the others survive.
+
+A member that arrives gets a number, which is never used again. What is done together is a *turn*,
 which has members. After it each member votes on whether it went well here. Once all have voted, or
 are known to be gone, whoever sees it first proposes the next turn; the store takes the first
 proposal only, so all go on with the same one. A turn is done if every member has voted for it: then
 nobody has gone on without another. Otherwise those who have voted repeat it.
 
-Every island counts up a number in the store, in a thread of its own. If it does not for a while,
-the island is gone.
+Every member counts up a number in the store, in a thread of its own. If it does not for a while,
+it is gone.
 """
 
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from fewbits.errors import PeerError
 
 _LOOK = 0.01  # seconds between two looks at the store
-_BEATS = 8  # in the time after which an island is gone
-_LONGEST = 10.0  # seconds of it
+_OVER = "over"
+_BEATS = 8  # in the time after which a member is gone
+LONGEST = 10.0  # seconds of it, unless somebody is in more of a hurry
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,25 +80,34 @@ class StoreBoard:
             return call(*given)
         except (RuntimeError, OSError) as error:
             why = str(error).splitlines()[0]
-            raise PeerError(f"the store of the islands does not answer: {why}") from error
+            raise PeerError(f"the store of the members does not answer: {why}") from error
 
 
 def _named(key: str) -> str:
     return f"fewbits/{key}"
 
 
+class Sight(NamedTuple):
+    """The last beat of a member that was seen, when, and whether it had another one before."""
+
+    beat: bytes | None
+    since: float
+    has_moved: bool = False
+
+
 class Pulse(threading.Thread):
-    """Shows that this island lives, and watches others."""
+    """Shows that this member lives, and watches others."""
 
     def __init__(self, board: StoreBoard, own: int, patience: float) -> None:
         super().__init__(name="fewbits-pulse", daemon=True)
         self._board, self._own, self.patience = board, own, patience
-        self._watched: dict[int, tuple[bytes | None, float]] = {}
+        self._watched: dict[int, Sight] = {}
         self._ends, self._lock = threading.Event(), threading.Lock()
+        self._let_in, self._waiting = {own}, list[int]()
 
     def run(self) -> None:
         count = 0
-        with suppress(PeerError):  # the island hears of it when it asks the store itself
+        with suppress(PeerError):  # the member hears of it when it asks the store itself
             while not self._ends.is_set():
                 count += 1
                 self._board.put(f"beat/{self._own}", str(count))
@@ -103,27 +115,42 @@ class Pulse(threading.Thread):
                 self._ends.wait(self.patience / _BEATS)
 
     def _look(self) -> None:
+        self._look_for_new()
         with self._lock:
             watched = list(self._watched.items())
-        for number, (before, _) in watched:
+        for number, seen in watched:
             beat = self._board.look(f"beat/{number}")
-            if beat != before:
+            if beat != seen.beat:
                 with self._lock:
-                    self._watched[number] = beat, time.monotonic()
+                    self._watched[number] = Sight(beat, time.monotonic(), seen.beat is not None)
+
+    def _look_for_new(self) -> None:
+        """Watch those who have come and were never let in."""
+        every = set(range(1, self._board.count("arrivals", 0) + 1))
+        for number in every - self._let_in:
+            if self._board.look(f"admitted/{number}") is not None:
+                self._let_in.add(number)
+            else:
+                self.is_live(number)
+        self._waiting = sorted(every - self._let_in)
+
+    def newcomers(self) -> list[int]:
+        """Those of them who live for sure."""
+        return [number for number in self._waiting if self.has_moved(number)]
 
     def is_live(self, number: int) -> bool:
-        """Whether an island has moved lately; one that nobody has looked at yet is thought to."""
+        """Whether a member has moved lately; one that nobody has looked at yet is thought to."""
         if number == self._own:
             return True
         with self._lock:
-            beat = self._watched.setdefault(number, (None, time.monotonic()))
-        return beat[0] != b"gone" and time.monotonic() - beat[1] < self.patience
+            seen = self._watched.setdefault(number, Sight(None, time.monotonic()))
+        return seen.beat != b"gone" and time.monotonic() - seen.since < self.patience
 
     def has_moved(self, number: int) -> bool:
-        """Whether an island lives for sure."""
+        """Whether a member lives for sure: what it left behind when it died does not move."""
         is_live = self.is_live(number)
         with self._lock:
-            return is_live and self._watched[number][0] is not None
+            return is_live and self._watched[number].has_moved
 
     def end(self) -> None:
         self._ends.set()
@@ -134,23 +161,33 @@ class Pulse(threading.Thread):
 
 
 class Membership:
-    """The place of this island among all; `number` is that of its last arrival."""
+    """The place of this member among all; `number` is that of its last arrival.
 
-    def __init__(self, store: Any, timeout: float, at_least: int) -> None:
+    One that gives no sign for `patience` seconds is gone.
+    """
+
+    def __init__(
+        self, store: Any, timeout: float, at_least: int, patience: float = LONGEST
+    ) -> None:
         self._board, self._timeout, self._at_least = StoreBoard(store), timeout, at_least
+        self._patience = min(timeout / 2, patience)
         self._known: set[int] = set()  # numbers that have been admitted
         self._pulse: Pulse | None = None
         self.number = 0
 
     def arrive(self) -> Turn:
-        """Wait until the others let this island in, or until there are enough to begin."""
+        """Wait until the others let this member in, or until there are enough to begin."""
         self.leave()
         self.number = self._board.count("arrivals", 1)
-        patience = min(self._timeout / 2, _LONGEST)
-        self._pulse = Pulse(self._board.clone(), self.number, patience)
+        self._pulse = Pulse(self._board.clone(), self.number, self._patience)
         self._pulse.start()
         turn = 0
         while (at := self._board.look(f"admitted/{self.number}")) is None:
+            if self._board.look(_OVER) is not None:
+                raise PeerError(
+                    "what met in this store has ended: begin with another store, or with a "
+                    "torch.distributed.PrefixStore of it"
+                )
             turn = self._begin(turn)
             time.sleep(_LOOK)
         found = self._board.look(f"next/{int(at) - 1}")
@@ -170,8 +207,24 @@ class Membership:
             found = self._board.first(key, self._next(turn, votes, admits).text())
         return self._taken(Turn.read(found))
 
+    def finish(self) -> None:
+        """Let those who come later know that they are too late."""
+        self._board.put(_OVER, str(self.number))
+
+    def say(self, word: str, turn: Turn) -> None:
+        """Leave a word in a turn, for its members."""
+        self._board.put(f"{word}/{turn.number}/{self.number}", word)
+
+    def have_said(self, word: str, turn: Turn, members: Sequence[int]) -> bool:
+        """Whether all of some members have left a word."""
+        return all(self._board.look(f"{word}/{turn.number}/{each}") for each in members)
+
+    def newcomers(self) -> list[int]:
+        """Those who wait to be let in, as far as this member has heard; asks nobody."""
+        return [] if self._pulse is None else self._pulse.newcomers()
+
     def leave(self) -> None:
-        """Tell the others that this island is gone."""
+        """Tell the others that this member is gone."""
         if self._pulse is not None:
             self._pulse.end()
             self._pulse = None
@@ -206,7 +259,7 @@ class Membership:
         return turn
 
     def _waiting(self) -> list[int]:
-        """The numbers of islands that live and were never admitted."""
+        """The numbers of those who live and were never admitted."""
         assert self._pulse is not None
         found = []
         for each in range(1, self._board.count("arrivals", 0) + 1):
