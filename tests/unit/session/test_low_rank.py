@@ -274,6 +274,27 @@ def test_a_skipped_step_leaves_no_trace(bad: float) -> None:
     close(group)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_infinity_at_any_step_costs_that_step_only(seed: int) -> None:
+    """The steps after it have the bits of a run that did nothing in its place."""
+    sick = int(np.random.default_rng(seed).integers(8))
+    group, other = sessions(nonfinite="skip"), sessions(nonfinite="skip")
+    everyone([*group, *other], Session.start)
+    before, wanted = (train(each, range(sick), buckets=BUCKETS[1]) for each in (group, other))
+    assert [bits(each) for each in before] == [bits(each) for each in wanted]
+    train(group, range(sick, sick + 1), buckets=BUCKETS[1], bad=np.inf)
+    assert all(own.accounting.skipped for own in group)
+    for own in other:
+        own.progress.step += 1
+    after, wanted = (train(each, range(sick + 1, 9), buckets=BUCKETS[1]) for each in (group, other))
+    assert [bits(each) for each in after] == [bits(each) for each in wanted]
+    for own, theirs in zip(group, other, strict=True):
+        kept, same = memories(own), memories(theirs)
+        assert kept.keys() == same.keys()
+        assert all(kept[key].tobytes() == same[key].tobytes() for key in kept)
+    close(group, other)
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_what_is_not_finite_reaches_all_ranks(bad: float) -> None:
     group = sessions()
