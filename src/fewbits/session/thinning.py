@@ -17,6 +17,7 @@ from fewbits.session.adapter import SessionComm
 from fewbits.session.jobs import Job
 from fewbits.session.joining import digest_of
 from fewbits.session.reducer import Compressed
+from fewbits.session.routing import ModelParameter
 
 THIN_BATCH = 262_144  # values of factors and vectors that need not wait for more
 
@@ -24,11 +25,12 @@ _Array = npt.NDArray[Any]
 
 
 class _Held(NamedTuple):
-    """A job whose thin part waits, with its values and its digest."""
+    """A job whose thin part waits, with its values, its digest and the size of that part."""
 
     job: Job
     values: Vector
     digest: int
+    thin: int
 
     @property
     def identity(self) -> object:
@@ -42,16 +44,17 @@ class Thinning(Compressed):
         super().__init__(*given)
         self._held: tuple[_Held, ...] = ()
         self._factored: dict[int, tuple[object, Factored | None]] = {}
+        self._counts: dict[tuple[ModelParameter, ...], int] = {}
 
     def start(self, job: Job, comm: SessionComm) -> None:
         """Begin with what is no factor; with factors, once there are enough."""
         if self._held and self._held[0].job.values.dtype != job.values.dtype:
             self._start_held(comm)
         values, pieces = self.prepared(job, comm)
-        held = _Held(job, values, self.progress.parameter_digest)
+        held = _Held(job, values, self.progress.parameter_digest, self._thin_values(job))
         self.begin(job, values, pieces)
         self._held = *self._held, held
-        if job.is_last or sum(self._thin_values(own.job) for own in self._held) >= THIN_BATCH:
+        if job.is_last or sum(own.thin for own in self._held) >= THIN_BATCH:
             self._start_held(comm)
 
     def end_step(self, comm: SessionComm) -> None:
@@ -66,13 +69,14 @@ class Thinning(Compressed):
         self._factored = {}
 
     def _thin_values(self, job: Job) -> int:
-        """How many values of factors and vectors a job has."""
-        low_rank = self._low_rank
-        matrices = self.routing.matrices(job.parameters)
-        vectors = self.routing.vectors(job.parameters)
-        return low_rank.rank * sum(each.rows + each.columns for each in matrices) + sum(
-            each.unit.count for each in vectors
-        )
+        """How many values of factors and vectors a job has; counted once."""
+        parameters = tuple(job.parameters)
+        if parameters not in self._counts:
+            matrices = self.routing.matrices(parameters)
+            vectors = self.routing.vectors(parameters)
+            thin = sum(self._low_rank.rank * (each.rows + each.columns) for each in matrices)
+            self._counts[parameters] = thin + sum(each.unit.count for each in vectors)
+        return self._counts[parameters]
 
     @property
     def _low_rank(self) -> LowRank:
