@@ -2,6 +2,8 @@
 // on the stack: with the caller's planes 0.4 MB, 0.7 MB where codes are wider than a byte.
 #pragma once
 
+#include <optional>
+
 #include "abreast.h"
 
 namespace fewbits {
@@ -83,6 +85,8 @@ class CodedReader {
     CodedReader(const CodedShape &shape, ConstBytes data) : shape_(shape), data_(data) {}
     fewbits_status open(); // checks the lengths of all blocks
     fewbits_status read(const CodesOut &codes);
+    // A block of levels to values; nothing, and it is still there, where it must be read as levels.
+    std::optional<fewbits_status> read_values(int trellis, const PathValues &to);
 
   private:
     CodedShape shape_;

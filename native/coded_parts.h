@@ -38,9 +38,10 @@ class BitReader {
 };
 
 // Reads a table whose symbols are all below `symbols`, of wire version 2, which ends where its
-// frequencies add up; `used` is its size.
-[[maybe_unused]] fewbits_status read_table(ConstBytes data, uint32_t symbols, uint32_t escape,
-                                           int coarse, RansDecodeTable &table, size_t &used) {
+// frequencies add up; `used` is its size. Slots have what `named` says of their symbol.
+template <class Named>
+fewbits_status read_named_table(ConstBytes data, uint32_t symbols, uint32_t escape, int coarse,
+                                RansDecodeTable &table, size_t &used, Named named) {
     BitReader bits(data);
     const uint32_t first = bits.take(8);
     uint32_t symbol = first;
@@ -67,11 +68,17 @@ class BitReader {
             (symbol >= symbols && symbol != escape)) {
             return FEWBITS_CODED_TABLE;
         }
-        table.set(static_cast<uint8_t>(symbol++), frequency, sum);
+        table.set(static_cast<uint8_t>(named(symbol++)), frequency, sum);
         sum += frequency;
     }
     used = bits.used();
     return bits.padding_is_zero() ? FEWBITS_OK : FEWBITS_CODED_TABLE;
+}
+
+[[maybe_unused]] fewbits_status read_table(ConstBytes data, uint32_t symbols, uint32_t escape,
+                                           int coarse, RansDecodeTable &table, size_t &used) {
+    return read_named_table(data, symbols, escape, coarse, table, used,
+                            [](uint32_t symbol) { return symbol; });
 }
 
 // The same for a table of wire version 1, which names its last symbol.

@@ -93,8 +93,15 @@ class TablesForm {
             number_ = 4;
         }
         escape_ = static_cast<uint32_t>(each()) - 2;
-        kernels().trellis.fold({path.levels, codes_.count}, path.words, path_shift(number_),
-                               escape_, symbols_);
+        const int shift = path_shift(number_);
+        if (path.near != nullptr) {
+            const uint8_t *const tops = path.words != nullptr ? path.near->tops : nullptr;
+            kernels().trellis.near_fold({path.near->levels, codes_.count}, tops, shift, escape_,
+                                        symbols_);
+        } else {
+            kernels().trellis.fold({path.levels, codes_.count}, path.words, shift, escape_,
+                                   symbols_);
+        }
     }
 
     void choose_tables() {
@@ -146,7 +153,7 @@ class TablesForm {
     // Of an escaped code, which is not 0 unless it is a level.
     int32_t signed_code(size_t i) const {
         if (codes_.path != nullptr) {
-            return codes_.path->levels[i];
+            return codes_.path->level(i);
         }
         const int32_t code = codes_.words != nullptr ? codes_.words[i] : codes_.bytes[i];
         return (codes_.signs[i / 8] >> (i % 8) & 1) != 0 ? -code : code;

@@ -282,6 +282,17 @@ fewbits_status CodedReader::read(const CodesOut &codes) {
     return rest_[place].empty() ? FEWBITS_OK : FEWBITS_CODED_LONG;
 }
 
+std::optional<fewbits_status> CodedReader::read_values(int trellis, const PathValues &to) {
+    const size_t length = length_at(at_);
+    const auto status =
+        read_path_values(shape_, data_.subspan(at_ + kLengthSize, length), trellis, to);
+    if (status) {
+        at_ += kLengthSize + length;
+        ++block_;
+    }
+    return status;
+}
+
 fewbits_status CodedReader::read_next(const CodesOut &codes, ConstBytes block) {
     if (codes.path == nullptr) {
         return read_block(shape_, block, codes);

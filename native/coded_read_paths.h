@@ -1,6 +1,8 @@
 // Blocks of levels on paths of a trellis, as a reader takes them.
 #pragma once
 
+#include <optional>
+
 #include "coded_read_tables.h"
 #include "trellis.h"
 
@@ -30,32 +32,54 @@ bool any_escaped(ConstBytes found) {
     return least < 2;
 }
 
+// The tables of a block of levels, behind its head, and what is known of all their symbols.
+struct LevelTables {
+    RansDecodeTable each[kPhaseTables];
+    int32_t largest = 0;  // of j
+    bool escapes = false; // some symbol
+
+    fewbits_status read(ConstBytes &data, const TablesHead &head) {
+        const uint32_t symbols = symbols_of(head);
+        return read_tables(data, symbols, 256, head.coarse, {each, head.number},
+                           [&](uint32_t symbol) {
+                               const int32_t j = path_slot(symbol, symbols - 2);
+                               escapes |= symbol >= symbols - 2;
+                               largest = std::max(largest, std::abs(j));
+                               return j;
+                           });
+    }
+    static uint32_t symbols_of(const TablesHead &head) {
+        return static_cast<uint32_t>(256 / head.number);
+    }
+};
+
+fewbits_status read_levels_head(ConstBytes &data, size_t count, bool dithered, TablesHead &head) {
+    const auto status = read_tables_head(data, head);
+    if (status != FEWBITS_OK) {
+        return status;
+    }
+    const bool allowed = head.number == 1 || head.number == 2 || (head.number == 4 && dithered);
+    return allowed && head.lanes == path_lanes_log2(count) ? FEWBITS_OK : FEWBITS_CODED_TABLE;
+}
+
 // A block of levels on paths of a trellis.
 [[gnu::noinline]] fewbits_status read_path(const CodedShape &shape, ConstBytes data,
                                            const CodesOut &codes) {
     const Path &path = *codes.path;
     TablesHead head;
-    auto status = read_tables_head(data, head);
+    auto status = read_levels_head(data, codes.count, path.words != nullptr, head);
     if (status != FEWBITS_OK) {
         return status;
     }
-    const bool allowed =
-        head.number == 1 || head.number == 2 || (head.number == 4 && path.words != nullptr);
-    if (!allowed || head.lanes != path_lanes_log2(codes.count)) {
-        return FEWBITS_CODED_TABLE;
-    }
-    const auto each = static_cast<uint32_t>(256 / head.number);
-    RansDecodeTable tables[kPhaseTables];
-    status = read_tables(data, each, 256, head.coarse, {tables, head.number});
+    LevelTables tables;
+    status = tables.read(data, head);
     if (status != FEWBITS_OK) {
         return status;
     }
-    for (size_t i = 0; i < head.number; ++i) {
-        set_path_slots(tables[i], each - 2);
-    }
+    const uint32_t each = LevelTables::symbols_of(head);
     uint8_t found[kCodedBlock];
     const std::span<int32_t> levels = {path.levels, codes.count};
-    const PathTables known = {tables, path_shift(head.number)};
+    const PathTables known = {tables.each, path_shift(head.number)};
     status = read_lanes(data, size_t{1} << head.lanes,
                         [&](ConstBytes words, std::span<uint32_t> states) {
                             return kernels().trellis.decode(words, known, states, path.states,
@@ -70,6 +94,34 @@ bool any_escaped(ConstBytes found) {
     };
     if (status == FEWBITS_OK && shape.bound <= each + 5 &&
         std::any_of(levels.begin(), levels.end(), large)) {
+        return FEWBITS_BAD_CODE;
+    }
+    return status != FEWBITS_OK || data.empty() ? status : FEWBITS_CODED_LONG;
+}
+
+// The same to values at once, if all levels are small and the kernels can do that.
+[[gnu::noinline]] std::optional<fewbits_status>
+read_path_values(const CodedShape &shape, ConstBytes data, int trellis, const PathValues &to) {
+    TablesHead head;
+    const auto decode = kernels().trellis.decode_values;
+    const bool likely = decode != nullptr && data.size() > 1 && data[0] == kRans &&
+                        (data[1] & kPhased) != 0 && to.scale < kLargestPathScale;
+    if (!likely ||
+        read_levels_head(data, to.values.size(), to.dither != nullptr, head) != FEWBITS_OK ||
+        head.lanes != kMostPathLanes) {
+        return std::nullopt;
+    }
+    LevelTables tables;
+    if (tables.read(data, head) != FEWBITS_OK || tables.escapes || tables.largest > kLargestSoon) {
+        return std::nullopt;
+    }
+    const PathTables known = {tables.each, path_shift(head.number)};
+    uint32_t largest = 0;
+    const auto status = read_lanes(data, size_t{1} << head.lanes,
+                                   [&](ConstBytes words, std::span<uint32_t> states) {
+                                       return decode(words, known, states, trellis, to, largest);
+                                   });
+    if (status == FEWBITS_OK && largest >= shape.bound) {
         return FEWBITS_BAD_CODE;
     }
     return status != FEWBITS_OK || data.empty() ? status : FEWBITS_CODED_LONG;

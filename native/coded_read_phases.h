@@ -36,7 +36,8 @@ fewbits_status read_phase_escapes(const CodedShape &shape, ConstBytes &data, Con
     const uint32_t escape = shape.bound - 1 > kPhaseLargest ? kPhaseEscape : 256;
     const uint32_t allowed = std::min(2 * shape.bound - 1, kPhaseEscape);
     RansDecodeTable tables[kPhaseTables];
-    status = read_tables(data, allowed, escape, head.coarse, tables);
+    status = read_tables(data, allowed, escape, head.coarse, tables,
+                         [](uint32_t symbol) { return symbol; });
     if (status != FEWBITS_OK) {
         return status;
     }

@@ -29,12 +29,13 @@ fewbits_status read_tables_head(ConstBytes &data, TablesHead &head) {
     return FEWBITS_OK;
 }
 
-// Tables whose symbols are all below `symbols`, or the escape.
+// Tables whose symbols are all below `symbols`, or the escape; slots have their names.
+template <class Named>
 fewbits_status read_tables(ConstBytes &data, uint32_t symbols, uint32_t escape, int coarse,
-                           std::span<RansDecodeTable> tables) {
+                           std::span<RansDecodeTable> tables, Named named) {
     for (RansDecodeTable &table : tables) {
         size_t used = 0;
-        const auto status = read_table(data, symbols, escape, coarse, table, used);
+        const auto status = read_named_table(data, symbols, escape, coarse, table, used, named);
         if (status != FEWBITS_OK) {
             return status;
         }

@@ -304,7 +304,7 @@ uint8_t *write_block(const CodedShape &shape, const CodesIn &codes, uint8_t *to)
 // Halves of levels, or null where these are not smaller than so many bytes.
 [[gnu::noinline]] uint8_t *write_halves(const CodedShape &shape, const CodesIn &levels,
                                         size_t others, uint8_t *to) {
-    const LevelPlanes planes(levels.path->levels, levels.count, 1);
+    const LevelPlanes planes(levels.path->spread(levels.count), levels.count, 1);
     uint8_t block[1 + 2 * kCodedBlock + kMostPlane];
     const auto size =
         static_cast<size_t>(write_block(shape, planes.codes(levels.count), block) - block);
@@ -319,7 +319,7 @@ uint8_t *write_block(const CodedShape &shape, const CodesIn &codes, uint8_t *to)
 // Levels, unless tables are sure to be the best for them.
 [[gnu::noinline]] uint8_t *write_other_levels(const CodedShape &shape, const CodesIn &levels,
                                               bool raw, uint8_t *to) {
-    const LevelPlanes planes(levels.path->levels, levels.count);
+    const LevelPlanes planes(levels.path->spread(levels.count), levels.count);
     CodesIn codes = planes.codes(levels.count);
     if (!raw) {
         codes.path = levels.path;

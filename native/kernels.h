@@ -111,6 +111,8 @@ template <class Bits> struct KeyBand {
 struct RansEncodeTable; // rans.h
 struct RansDecodeTable;
 struct PathTables; // trellis.h
+struct NearLevels;
+struct PathValues;
 struct LevelStats;
 struct DitherShape; // dithering.h
 struct DitherRatios;

@@ -27,6 +27,20 @@ struct TrellisKernels {
                              uint8_t *symbols);
     void (*values)(std::span<const int32_t> levels, const uint32_t *words, float scale,
                    Out<uint32_t> values);
+    // The others are null where they would gain nothing. A block of kFullPaths values or more to
+    // levels; false where one is too far away.
+    bool (*find)(In<uint32_t> values, float step, const Stream *dither, int states,
+                 NearLevels &found) = nullptr;
+    StepSums (*near_sums)(In<uint32_t> values, const int16_t *levels) = nullptr;
+    // `tops` are null where there is no dither.
+    void (*near_fold)(std::span<const int16_t> levels, const uint8_t *tops, int shift,
+                      uint32_t escape, uint8_t *symbols) = nullptr;
+    // The same as `decode` and `values` of 32 lanes; all j are small, none is escaped. Says the
+    // largest magnitude of a level.
+    const uint8_t *(*decode_values)(ConstBytes data, const PathTables &tables,
+                                    std::span<uint32_t> states, int trellis, const PathValues &to,
+                                    uint32_t &largest) = nullptr;
+    size_t (*nonfinite)(In<uint32_t> values) = nullptr;
 };
 
 // Some rows and columns of a matrix, which is values + memory, or the values alone; rows are

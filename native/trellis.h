@@ -13,6 +13,7 @@ namespace fewbits {
 constexpr int kMostStates = 16;
 constexpr int kMostPathLanes = 5; // log2
 constexpr size_t kValuesALane = 128;
+constexpr size_t kFullPaths = kValuesALane << kMostPathLanes; // values of a block with all lanes
 
 // What a writer's choice of tables looks at, of magnitudes.
 struct LevelStats {
@@ -31,13 +32,41 @@ struct LevelStats {
     bool equal() const { return least == largest; }
 };
 
+// Levels of values that are all near, and the tops of their dither, which are there if it is.
+struct NearLevels {
+    int16_t *levels;
+    uint8_t *tops;
+    LevelStats stats = {};
+};
+constexpr int32_t kFarthestNear = 32000; // sixteenths of a step
+
+// Where values of levels go. Their scale is above 0.
+struct PathValues {
+    Out<uint32_t> values; // float32
+    float scale;
+    const Stream *dither; // within a segment; null where there is none
+};
+constexpr float kLargestPathScale = 0x1p119f; // no value of a few levels is too large
+constexpr int32_t kLargestSoon = 61;          // of j: levels have eight bits
+
 // A block of levels, and what a reader knows of them: the trellis, and the words of their dither,
 // null where there is none.
 struct Path {
     int states;
-    const uint32_t *words;
+    const uint32_t *words; // their memory may be all there is, with levels that are near
     int32_t *levels;       // room for a block
     LevelStats stats = {}; // of levels that are written
+    // May be null. Levels to write that are in place of those above.
+    const NearLevels *near = nullptr;
+
+    int32_t level(size_t i) const { return near != nullptr ? near->levels[i] : levels[i]; }
+    // All levels where readers of 32 bits look for them.
+    const int32_t *spread(size_t count) const {
+        if (near != nullptr) {
+            std::copy(near->levels, near->levels + count, levels);
+        }
+        return levels;
+    }
 };
 
 // A place is a value in sixteenths of a step, modulo 64; a label is a level modulo 4; a top is the
@@ -142,15 +171,12 @@ struct PathSymbol {
     return static_cast<uint8_t>(found - kEscapedOdd) < 2; // 127 or 128
 }
 
-// Slots with symbols become slots of PathTables.
-[[maybe_unused]] void set_path_slots(RansDecodeTable &table, uint32_t escape) {
-    for (uint32_t &slot : table.slots) {
-        const uint32_t symbol = slot >> 24;
-        uint32_t j = (symbol >> 1) ^ (0 - (symbol & 1)); // 0, -1, 1, -2 and so on
-        const uint32_t escaped = static_cast<uint32_t>(kEscapedEven) - (symbol & 1);
-        j = symbol >= escape ? escaped : j;
-        slot = (slot & 0xFFFFFFu) | j << 24;
+// What a slot of PathTables has in place of a symbol.
+[[maybe_unused]] int32_t path_slot(uint32_t symbol, uint32_t escape) {
+    if (symbol >= escape) {
+        return kEscapedEven - static_cast<int32_t>(symbol & 1); // as eight bits
     }
+    return static_cast<int32_t>((symbol >> 1) ^ (0 - (symbol & 1))); // 0, -1, 1, -2 and so on
 }
 
 // Decodes levels of paths from `start` on, a multiple of the lanes, and what their slots have.

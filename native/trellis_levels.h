@@ -44,26 +44,30 @@ void fix_values(In<typename F::Bits> values, Wide<F> step, const uint32_t *words
 }
 
 // Symbols that count through the tables, `escape` + 2 in each.
+[[maybe_unused]] uint8_t folded_level(int32_t level, uint32_t top, int shift, uint32_t escape) {
+    const PathSymbol found = path_symbol(level, top);
+    const uint32_t far = escape + (static_cast<uint32_t>(level >> 1) & 1);
+    const uint32_t symbol = found.symbol < escape ? found.symbol : far;
+    return static_cast<uint8_t>((escape + 2) * (found.quarter >> shift) + symbol);
+}
+
 [[maybe_unused]] void fold_levels(std::span<const int32_t> levels, const uint32_t *words, int shift,
                                   uint32_t escape, uint8_t *symbols) {
     for (size_t i = 0; i < levels.size(); ++i) {
-        const PathSymbol found = path_symbol(levels[i], words != nullptr ? words[i] >> 28 : 0);
-        const uint32_t far = escape + (static_cast<uint32_t>(levels[i] >> 1) & 1);
-        const uint32_t symbol = found.symbol < escape ? found.symbol : far;
-        symbols[i] = static_cast<uint8_t>((escape + 2) * (found.quarter >> shift) + symbol);
+        symbols[i] = folded_level(levels[i], words != nullptr ? words[i] >> 28 : 0, shift, escape);
     }
 }
 
 // Adds to `lanes` the products of values, times 2^-shift, and levels; returns the sum of squares.
-template <class F>
-uint64_t add_products(In<typename F::Bits> values, const int32_t *levels, int shift,
+template <class F, class Level>
+uint64_t add_products(In<typename F::Bits> values, const Level *levels, int shift,
                       double (&lanes)[kSumLanes]) {
     const Shrink by(shift);
     uint64_t squares = 0;
     for (size_t i = 0; i < values.size(); ++i) {
         const auto level = static_cast<double>(levels[i]);
         lanes[i % kSumLanes] += signed_value<F>(values[i]) * by.first * by.second * level;
-        squares += static_cast<uint64_t>(int64_t{levels[i]} * levels[i]);
+        squares += static_cast<uint64_t>(int64_t{levels[i]} * int64_t{levels[i]});
     }
     return squares;
 }

@@ -3,7 +3,6 @@
 
 #include <limits>
 
-#include "dithering.h"
 #include "rows.h"
 #include "trellis_rate.h"
 
@@ -12,24 +11,6 @@ namespace {
 
 constexpr double kMostSteps = 65536 - 16; // of the largest value: levels have 16 bits
 constexpr double kSureNu = 15.0 / 16;     // steps above it must be seen to keep enough
-
-// Levels and what they were made from.
-struct LevelBlock {
-    uint32_t words[kCodedBlock];
-    int32_t levels[kCodedBlock];
-    uint8_t places[kCodedBlock];
-    uint8_t labels[kCodedBlock];
-};
-
-template <class F>
-Path path_of(const TrellisRow<F> &row, const uint32_t *key, size_t start, size_t count,
-             LevelBlock &block) {
-    if (row.dithered) {
-        const Stream whole = {{key[0], key[1], key[2], key[3]}, row.unit.first};
-        kernels().common.words(whole.from(start), {block.words, count});
-    }
-    return {row.states, row.dithered ? block.words : nullptr, block.levels};
-}
 
 // ---- encoding ----
 
@@ -51,6 +32,35 @@ void find_levels(const TrellisRow<F> &row, In<typename F::Bits> values, Wide<F> 
     kernels().trellis.search({block.places, count}, size_t{1} << path_lanes_log2(count), row.states,
                              {block.labels, count});
     path.stats = kernels().trellis.settle({block.labels, count}, path.levels);
+}
+
+// The same where no value is far away and the kernels can do it in one turn.
+template <class F>
+bool find_near(const TrellisRow<F> &row, size_t start, In<typename F::Bits> values, Wide<F> step,
+               Path &path, NearLevels &near) {
+    if constexpr (std::is_same_v<F, Float32>) {
+        const auto find = kernels().trellis.find;
+        if (find == nullptr || values.size() < kFullPaths || !(step > 0)) {
+            return false;
+        }
+        const Stream dither = dither_of(row, row.unit.key, start);
+        if (find(values, step, row.dithered ? &dither : nullptr, row.states, near)) {
+            path.stats = near.stats;
+            path.near = &near;
+            return true;
+        }
+    }
+    return false;
+}
+
+template <class F> StepSums sums_of(In<typename F::Bits> values, const Path &path, int shift) {
+    if constexpr (!std::is_same_v<F, Float32>) {
+        return level_sums<F>(values, path.levels, shift);
+    } else if (path.near != nullptr) {
+        return kernels().trellis.near_sums(values, path.near->levels);
+    } else {
+        return kernels().trellis.sums(values, path.levels);
+    }
 }
 
 // A few values of a row, as they would be written with a step. Their dither is none that the row
@@ -115,17 +125,17 @@ int encode_levels(const TrellisRow<F> &row, int shift, CodedWriter &writer, Add 
     for (size_t start = 0; start < total; start += kCodedBlock) {
         const size_t count = std::min(kCodedBlock, total - start);
         const auto values = row.values().subspan(start, count);
-        Path path = path_of(row, row.unit.key, start, count, block);
-        find_levels<F>(row, values, step, path, block);
+        Path path = empty_path(row, block);
+        NearLevels near = {block.near, block.places};
+        if (!find_near(row, start, values, step, path, near)) {
+            path = path_of(row, row.unit.key, start, count, block);
+            find_levels<F>(row, values, step, path, block);
+        }
         if (path.stats.largest >= row.bound) {
             return FEWBITS_BAD_ARGUMENT;
         }
         if (row.fitted && step > 0) {
-            if constexpr (std::is_same_v<F, Float32>) {
-                add(kernels().trellis.sums(values, path.levels));
-            } else {
-                add(level_sums<F>(values, path.levels, shift));
-            }
+            add(sums_of<F>(values, path, shift));
         }
         CodesIn codes = {count, nullptr, nullptr, nullptr};
         codes.path = &path;
@@ -162,27 +172,6 @@ int encode_stepped(const TrellisRow<F> &row, double nu, const Scanned &found, do
         }
     }
     return status;
-}
-
-template <class F> uint64_t nonfinite_values(const TrellisRow<F> &row) {
-    return nonfinite<F>(row.values());
-}
-
-// Norm and values that are not finite, block by block: a block stays in the cache.
-template <class F> Scanned scanned_values(const TrellisRow<F> &row, uint64_t &bad) {
-    if constexpr (std::is_same_v<F, Float64>) {
-        bad = nonfinite_values(row);
-        return scanned<F>(row.values());
-    }
-    Scanned all = {};
-    each_block(row.unit.count, kSummationBlock, [&](size_t start, size_t count, size_t) {
-        const auto values = row.values().subspan(start, count);
-        const Scanned own = scanned<F>(values);
-        all.squares += own.squares;
-        all.peak = std::max(all.peak, own.peak);
-        bad += nonfinite<F>(values);
-    });
-    return all;
 }
 
 template <class F> int encode(const TrellisRow<F> &row) {
@@ -228,6 +217,28 @@ void set_values(const Path &path, size_t first, Wide<F> scale, Out<typename F::B
     }
 }
 
+// Values of a block where all is usual; nothing where its levels must be read first.
+template <class F>
+std::optional<fewbits_status> read_values(const TrellisRow<F> &row, CodedReader &reader,
+                                          const uint32_t *key, size_t start,
+                                          Out<typename F::Bits> out) {
+    if constexpr (std::is_same_v<F, Float32>) {
+        const Stream dither = dither_of(row, key, start);
+        const bool within = dither.first >> 32 == (dither.first + out.size() - 1) >> 32;
+        if (row.step() > 0 && within) { // and not NaN
+            return reader.read_values(row.states,
+                                      {out, row.step(), row.dithered ? &dither : nullptr});
+        }
+    }
+    return std::nullopt;
+}
+
+template <class F>
+void add_values(const TrellisRow<F> &row, size_t start, In<typename F::Bits> own) {
+    const auto totals = output<Wide<F>>(row.unit.values, row.unit.count);
+    add_terms<F>(totals.subspan(start, own.size()), own);
+}
+
 template <class F> int decode(const TrellisRow<F> &row, bool add) {
     using Bits = typename F::Bits;
     fewbits_unit &unit = row.unit;
@@ -248,6 +259,16 @@ template <class F> int decode(const TrellisRow<F> &row, bool add) {
     int status = reader.open();
     for (size_t start = 0; start < unit.count && status == FEWBITS_OK; start += kCodedBlock) {
         const size_t count = std::min(kCodedBlock, unit.count - start);
+        // Terms of float32 have room where the words of a dither would be.
+        const auto values = add ? output<Bits>(block.words, count)
+                                : output<Bits>(unit.values, unit.count).subspan(start, count);
+        if (const auto read = read_values(row, reader, key, start, values)) {
+            status = *read;
+            if (add && status == FEWBITS_OK) {
+                add_values<F>(row, start, values);
+            }
+            continue;
+        }
         const Path path = path_of(row, key, start, count, block);
         CodesOut out = {count, nullptr, nullptr, nullptr};
         out.path = &path;
@@ -260,13 +281,11 @@ template <class F> int decode(const TrellisRow<F> &row, bool add) {
         }
         each_block(count, kTermPiece, [&](size_t first, size_t size, size_t) {
             if (!add) {
-                const auto values = output<Bits>(unit.values, unit.count);
-                return set_values<F>(path, first, row.step(), values.subspan(start + first, size));
+                return set_values<F>(path, first, row.step(), values.subspan(first, size));
             }
             Unaligned<Bits> terms[kTermPiece];
             set_values<F>(path, first, row.step(), {terms, size});
-            const auto totals = output<Wide<F>>(unit.values, unit.count);
-            add_terms<F>(totals.subspan(start + first, size), {terms, size});
+            add_values<F>(row, start + first, {terms, size});
         });
     }
     if (status != FEWBITS_OK) {
@@ -324,8 +343,8 @@ int fewbits_trellis_nu(fewbits_unit *unit, double squares, int shift, double pea
 }
 
 int fewbits_trellis_slice(fewbits_unit *unit, int shift, double *sums) {
-    return with_row(*unit, [&](const auto &row) -> int {
-        unit->tally = {0, nonfinite_values(row)};
+    return with_row(*unit, [&]<class F>(const TrellisRow<F> &row) -> int {
+        unit->tally = {0, nonfinite_values<F>(row.values())};
         if (unit->tally.nonfinite != 0) {
             return FEWBITS_BAD_ARGUMENT;
         }

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "dithering.h"
 #include "fewbits.h"
 #include "scales.h"
 #include "steps_runs.h"
@@ -53,6 +54,59 @@ template <class F> struct TrellisRow {
                         : std::numeric_limits<double>::infinity();
     }
 };
+
+// Levels and what they were made from.
+struct LevelBlock {
+    uint32_t words[kCodedBlock];
+    int32_t levels[kCodedBlock];
+    int16_t near[kCodedBlock];
+    uint8_t places[kCodedBlock]; // or tops
+    uint8_t labels[kCodedBlock];
+};
+
+template <class F> Stream dither_of(const TrellisRow<F> &row, const uint32_t *key, size_t start) {
+    return Stream{{key[0], key[1], key[2], key[3]}, row.unit.first}.from(start);
+}
+
+// A path whose words are not there yet.
+template <class F> Path empty_path(const TrellisRow<F> &row, LevelBlock &block) {
+    return {row.states, row.dithered ? block.words : nullptr, block.levels};
+}
+
+template <class F>
+Path path_of(const TrellisRow<F> &row, const uint32_t *key, size_t start, size_t count,
+             LevelBlock &block) {
+    if (row.dithered) {
+        kernels().common.words(dither_of(row, key, start), {block.words, count});
+    }
+    return empty_path(row, block);
+}
+
+template <class F> uint64_t nonfinite_values(In<typename F::Bits> values) {
+    if constexpr (std::is_same_v<F, Float32>) {
+        if (kernels().trellis.nonfinite != nullptr) {
+            return kernels().trellis.nonfinite(values);
+        }
+    }
+    return nonfinite<F>(values);
+}
+
+// Norm and values that are not finite, block by block: a block stays in the cache.
+template <class F> Scanned scanned_values(const TrellisRow<F> &row, uint64_t &bad) {
+    if constexpr (std::is_same_v<F, Float64>) {
+        bad = nonfinite_values<F>(row.values());
+        return scanned<F>(row.values());
+    }
+    Scanned all = {};
+    each_block(row.unit.count, kSummationBlock, [&](size_t start, size_t count, size_t) {
+        const auto values = row.values().subspan(start, count);
+        const Scanned own = scanned<F>(values);
+        all.squares += own.squares;
+        all.peak = std::max(all.peak, own.peak);
+        bad += nonfinite_values<F>(values);
+    });
+    return all;
+}
 
 } // namespace
 } // namespace fewbits

@@ -5,10 +5,11 @@
 // compared, those differ by at most 120 with any of the codes: both come from one state a few steps
 // before. So the sign of a difference tells which is shorter.
 //
-// Lanes has +, -, &, | of bytes, `all(byte)`, `at(bytes)`, `put(bytes)`, `least` (unsigned),
-// `magnitude` and `negative` of signed bytes, `zero` (ones or zeros as `negative`), `chosen(sign,
-// a, b)`: a where the sign is set, else b, `looked_up` in a table of 16, and `up` and `down` by
-// four bits.
+// Lanes has +, -, & of bytes, `all(byte)`, `kept(byte)`, the same for a loop, `at(bytes)`,
+// `put(bytes)`, `magnitude` and `negative` of signed bytes, `with_sign(a, b)`: a times the sign of
+// b, anything where b is 0 and a is not, `zero` (ones or zeros as `negative`), `chosen(sign, a,
+// b)`: a where the sign is set, else b, `looked_up` in a table of 16, and `up` and `down` by four
+// bits.
 #pragma once
 
 #include <algorithm>
@@ -22,20 +23,21 @@ namespace { // internal linkage: see random.h
 constexpr size_t kPaths = 32;
 constexpr size_t kMostPathValues = size_t{1} << 16;
 
-// What the nearest level of each label costs.
+// What the nearest level of each label costs: two waves, a quarter of a period apart, and their
+// sums. Numbers that all steps use are kept.
 template <class Lanes> struct LaneLengths {
-    Lanes each[4];
+    const Lanes sixteen = Lanes::kept(16), half = Lanes::kept(32), eight = Lanes::kept(8);
 
-    explicit LaneLengths(Lanes p) {
-        const Lanes sixteen = Lanes::all(16), period = Lanes::all(64);
-        const Lanes q = (p + Lanes::all(48)) & Lanes::all(63);
-        const Lanes even = sixteen - least(p, period - p);
-        const Lanes odd = sixteen - least(q, period - q);
-        const Lanes middle = Lanes::all(8) - magnitude(even);
-        each[0] = Lanes::all(0) - even;
-        each[1] = middle - odd;
-        each[2] = even;
-        each[3] = middle + odd;
+    struct Each {
+        Lanes each[4];
+    };
+    [[gnu::always_inline]] Each at(Lanes p) const {
+        const Lanes before = half - p;
+        const Lanes away = magnitude(before);
+        const Lanes even = away - sixteen;
+        const Lanes rest = sixteen - magnitude(even);
+        const Lanes odd = with_sign(rest, before), middle = rest - eight;
+        return {{sixteen - away, middle - odd, even, middle + odd}};
     }
 };
 
@@ -45,15 +47,17 @@ template <class Lanes, int states> struct LaneSearch {
     static constexpr size_t planes = (states + 7) / 8; // a bit for each state: the second way
 
     Lanes total[states];
+    const LaneLengths<Lanes> costs = {};
 
     // One step of all lanes.
     template <bool first_way> [[gnu::always_inline]] void step(Lanes places, uint8_t *choices) {
-        const LaneLengths<Lanes> lengths(places);
+        const auto lengths = costs.at(places);
         Lanes now[states];
         Lanes later[planes];
         std::fill_n(later, planes, Lanes::all(0));
 #pragma GCC unroll 16
-        for (size_t to = 0; to < states; ++to) {
+        for (size_t turn = 0; turn < states; ++turn) { // the bits of later ones are shifted up
+            const size_t to = states - 1 - turn;
             const Lanes first = total[edges.before[to][0]] + lengths.each[edges.label[to][0]];
             if constexpr (first_way) {
                 now[to] = first;
@@ -61,7 +65,8 @@ template <class Lanes, int states> struct LaneSearch {
                 const Lanes second = total[edges.before[to][1]] + lengths.each[edges.label[to][1]];
                 const Lanes apart = second - first;
                 now[to] = chosen(apart, second, first);
-                later[to / 8] = later[to / 8] | (negative(apart) & Lanes::all(1 << (to % 8)));
+                Lanes &bits = later[to / 8];
+                bits = bits + bits - negative(apart);
             }
         }
 #pragma GCC unroll 16
@@ -103,31 +108,36 @@ template <int states> struct LanesBack {
     }
 };
 
-template <class Lanes, int states> void search_lanes(ConstBytes places, Bytes labels) {
+// Searches `count` places: `rows` has those of whole rows, by `places(at)`, and fills those of the
+// last one by `rest(at, places)`; it takes labels, from the last row to the first, by
+// `take_rest(at, labels)` and `take(at, labels)`.
+template <class Lanes, int states, class Rows>
+[[gnu::always_inline]] inline void search_rows(size_t count, Rows &rows) {
     using Search = LaneSearch<Lanes, states>;
     constexpr size_t forced = std::bit_width(static_cast<unsigned>(states)) - 1;
     static constexpr LanesBack<states> kBack;
     uint8_t choices[Search::planes * kMostPathValues];
     Search search;
     std::fill_n(search.total, states, Lanes::all(0));
-    const size_t whole = places.size() / kPaths * kPaths;
-    const size_t rest = places.size() - whole;
+    const size_t whole = count / kPaths * kPaths;
+    const size_t rest = count - whole;
     size_t at = 0;
     for (; at < forced * kPaths; at += kPaths) { // only the first way comes from state 0
-        search.template step<true>(Lanes::at(places.data() + at), choices + at);
+        search.template step<true>(rows.places(at), choices + at);
     }
     for (; at < whole; at += kPaths) {
-        search.template step<false>(Lanes::at(places.data() + at), choices + at);
+        search.template step<false>(rows.places(at), choices + at);
     }
     uint8_t mask[kPaths] = {}, last[kPaths] = {}; // the paths that have the last step
     std::fill_n(mask, rest, uint8_t{0xFF});
     const Lanes there = Lanes::at(mask);
     if (rest > 0) {
-        const Search before = search;
-        std::copy(places.begin() + static_cast<ptrdiff_t>(whole), places.end(), last);
+        Lanes before[states];
+        std::copy_n(search.total, states, before);
+        rows.rest(whole, last);
         search.template step<false>(Lanes::at(last), choices + whole);
         for (size_t state = 0; state < states; ++state) {
-            search.total[state] = chosen(there, search.total[state], before.total[state]);
+            search.total[state] = chosen(there, search.total[state], before[state]);
         }
     }
     Lanes state = search.ends();
@@ -142,14 +152,34 @@ template <class Lanes, int states> void search_lanes(ConstBytes places, Bytes la
     if (rest > 0) {
         const Lanes way = back(whole);
         (down(way) & Lanes::all(3)).put(last);
-        std::copy_n(last, rest, labels.begin() + static_cast<ptrdiff_t>(whole));
+        rows.take_rest(whole, last);
         state = chosen(there, way & Lanes::all(15), state);
     }
     for (size_t row = whole; row > 0; row -= kPaths) {
         const Lanes way = back(row - kPaths);
-        (down(way) & Lanes::all(3)).put(labels.data() + row - kPaths);
+        rows.take(row - kPaths, down(way) & Lanes::all(3));
         state = way & Lanes::all(15);
     }
+}
+
+// Places in memory.
+template <class Lanes> struct PlaceRows {
+    ConstBytes each;
+    Bytes labels;
+
+    Lanes places(size_t at) const { return Lanes::at(each.data() + at); }
+    void take(size_t at, Lanes found) const { found.put(labels.data() + at); }
+    void rest(size_t at, uint8_t *places) const {
+        std::copy(each.data() + at, each.data() + each.size(), places);
+    }
+    void take_rest(size_t at, const uint8_t *found) const {
+        std::copy_n(found, labels.size() - at, labels.data() + at);
+    }
+};
+
+template <class Lanes, int states> void search_lanes(ConstBytes places, Bytes labels) {
+    PlaceRows<Lanes> rows = {places, labels};
+    search_rows<Lanes, states>(places.size(), rows);
 }
 
 // All numbers of states.

@@ -28,58 +28,78 @@ FEWBITS_INLINE uint32_t lanes_of(Vector mask) {
 
 // ---- counting ----
 
-// Exponents crowd together: nearly all symbols of a block lie in a few neighbouring values. Those
-// are counted by comparing whole vectors with each value, four times as fast as one by one.
-constexpr size_t kCrowd = 16;                // values; half as many where that is enough
-constexpr size_t kSample = 2048;             // symbols that tell where they are
+// Nearly all symbols of a block are a few ones. Those are counted by comparing whole vectors with
+// each, which is faster than one by one.
+constexpr size_t kCrowd = 32;                // symbols at most, in groups of eight
+constexpr size_t kSample = 2048;             // symbols that tell which
 constexpr size_t kCountChunk = 255 * kGroup; // at most: counts of a chunk fit into bytes
 
-// The first of the neighbouring values that hold most of the counts, and how many they hold.
+// Those that occur often enough; `held` is how many they are.
 struct Crowd {
-    size_t values;
-    size_t first = 0;
-    uint32_t held;
+    uint8_t each[kCrowd];
+    size_t values = 0;
+    uint32_t held = 0;
+    alignas(16) uint8_t rows[2][16] = {}; // a bit for each symbol, by its lowest four bits
 
-    Crowd(const Histogram &counts, size_t wide)
-        : values(wide), held(std::accumulate(counts, counts + wide, 0u)) {
-        uint32_t now = held;
-        for (size_t start = 1; start + wide <= 256; ++start) {
-            now = now + counts[start + wide - 1] - counts[start - 1];
-            if (now > held) {
-                held = now;
-                first = start;
+    explicit Crowd(const Histogram &counts) {
+        uint32_t least = 1;
+        for (; std::count_if(counts, counts + 256, [&](uint32_t own) { return own >= least; }) >
+               static_cast<ptrdiff_t>(kCrowd);
+             least *= 2) {
+        }
+        for (size_t symbol = 0; symbol < 256; ++symbol) {
+            if (counts[symbol] >= least) {
+                each[values++] = static_cast<uint8_t>(symbol);
+                held += counts[symbol];
+                uint8_t &row = rows[symbol / 128][symbol % 16];
+                row = static_cast<uint8_t>(row | 1u << (symbol / 16 % 8));
             }
         }
     }
 };
 
-// Eight of the crowd's values, from `first` on, in one chunk.
-void count_eight(ConstBytes chunk, size_t first, uint32_t *counts) {
-    Vector found[8];
+// Up to eight of the crowd's values, from `first` on, in one chunk.
+void count_eight(ConstBytes chunk, const Crowd &crowd, size_t first, uint32_t *counts) {
+    Vector found[8], wanted[8];
     std::fill_n(found, 8, _mm256_setzero_si256());
+    for (size_t value = 0; value < 8; ++value) {
+        wanted[value] = _mm256_set1_epi8(
+            static_cast<char>(crowd.each[std::min(first + value, crowd.values - 1)]));
+    }
     for (size_t i = 0; i < chunk.size(); i += kGroup) {
         const Vector symbols = load(chunk.data() + i);
         for (size_t value = 0; value < 8; ++value) {
-            const Vector wanted = _mm256_set1_epi8(static_cast<char>(first + value));
-            found[value] = _mm256_sub_epi8(found[value], _mm256_cmpeq_epi8(symbols, wanted));
+            found[value] = _mm256_sub_epi8(found[value], _mm256_cmpeq_epi8(symbols, wanted[value]));
         }
     }
-    for (size_t value = 0; value < 8; ++value) {
+    for (size_t value = 0; first + value < crowd.values && value < 8; ++value) {
         uint64_t sums[4];
         store(sums, _mm256_sad_epu8(found[value], _mm256_setzero_si256()));
-        counts[value] += static_cast<uint32_t>(sums[0] + sums[1] + sums[2] + sums[3]);
+        counts[crowd.each[first + value]] +=
+            static_cast<uint32_t>(sums[0] + sums[1] + sums[2] + sums[3]);
     }
+}
+
+FEWBITS_INLINE Vector sixteen_of(const uint8_t *table) {
+    return _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const Half *>(table)));
 }
 
 // The symbols of a chunk outside the crowd, one by one; returns their number.
 size_t count_strays(ConstBytes chunk, const Crowd &crowd, Histogram &counts) {
+    alignas(16) static constexpr uint8_t kBits[16] = {1, 2, 4, 8, 16, 32, 64, 128,
+                                                      1, 2, 4, 8, 16, 32, 64, 128};
+    const Vector low_rows = sixteen_of(crowd.rows[0]), high_rows = sixteen_of(crowd.rows[1]);
+    const Vector bits = sixteen_of(kBits), nibble = _mm256_set1_epi8(15);
     size_t total = 0;
-    const Vector base = _mm256_set1_epi8(static_cast<char>(crowd.first));
-    const Vector last = _mm256_set1_epi8(static_cast<char>(crowd.values - 1));
     for (size_t i = 0; i < chunk.size(); i += kGroup) {
-        const Vector places = _mm256_sub_epi8(load(chunk.data() + i), base);
-        const Vector inside = _mm256_cmpeq_epi8(_mm256_min_epu8(places, last), places);
-        uint32_t strays = ~static_cast<uint32_t>(_mm256_movemask_epi8(inside));
+        const Vector symbols = load(chunk.data() + i);
+        const Vector low = _mm256_and_si256(symbols, nibble);
+        const Vector row = _mm256_blendv_epi8(_mm256_shuffle_epi8(low_rows, low),
+                                              _mm256_shuffle_epi8(high_rows, low), symbols);
+        const Vector high = _mm256_and_si256(_mm256_srli_epi16(symbols, 4), nibble);
+        const Vector there = _mm256_and_si256(row, _mm256_shuffle_epi8(bits, high));
+        const Vector outside = _mm256_cmpeq_epi8(there, _mm256_setzero_si256());
+        auto strays = static_cast<uint32_t>(_mm256_movemask_epi8(outside));
         for (; strays != 0; strays &= strays - 1, ++total) {
             ++counts[chunk[i + static_cast<size_t>(std::countr_zero(strays))]];
         }
@@ -229,6 +249,9 @@ const uint8_t *decode_lanes(ConstBytes data, const RansDecodeTable &table,
         store_symbols<vectors>(slots, symbols.data() + i);
     };
     const size_t i = decode_turns<vectors>(from, end, states, symbols.size(), turn);
+    if (from == nullptr) {
+        return nullptr;
+    }
     return rans_decode_lanes(from, end, table, states, symbols, i);
 }
 
@@ -239,18 +262,15 @@ void count_symbols(ConstBytes symbols, Histogram &counts) {
     Histogram sampled = {};
     portable_coder.count_symbols(symbols.first(kSample), sampled);
     std::transform(counts, counts + 256, sampled, counts, std::plus<>());
-    const Crowd narrow(sampled, kCrowd / 2);
-    const bool enough = narrow.held == kSample;
-    const Crowd crowd = enough ? narrow : Crowd(sampled, kCrowd);
+    const Crowd crowd(sampled);
     size_t at = kSample;
     size_t strays = kSample - crowd.held;
     // As long as few stray: one by one they are slower here than in the portable table.
     for (size_t size = kCountChunk; strays <= kSample / 64 && size > 0; at += size) {
         size = std::min(kCountChunk, (symbols.size() - at) / kGroup * kGroup);
         const ConstBytes chunk = symbols.subspan(at, size);
-        count_eight(chunk, crowd.first, counts + crowd.first);
-        if (!enough) {
-            count_eight(chunk, crowd.first + 8, counts + crowd.first + 8);
+        for (size_t first = 0; first < crowd.values; first += 8) {
+            count_eight(chunk, crowd, first, counts);
         }
         strays = count_strays(chunk, crowd, counts) * kSample / std::max(size, kSample);
     }

@@ -33,6 +33,14 @@ namespace { // internal linkage: see random.h
     const Vector place = _mm256_and_si256(_mm256_srli_epi32(slots, 12), all(kRansTotal - 1));
     const Vector next =
         _mm256_add_epi32(_mm256_mullo_epi32(frequency, _mm256_srli_epi32(x, kRansBits)), place);
+#if defined(__AVX512VL__)
+    const __mmask8 short_ones = _mm256_cmplt_epu32_mask(next, all(kRansLow));
+    const Vector given =
+        _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(from)));
+    from += 2 * std::popcount(static_cast<uint32_t>(short_ones));
+    return _mm256_mask_or_epi32(next, short_ones, _mm256_slli_epi32(next, 16),
+                                _mm256_maskz_expand_epi32(short_ones, given));
+#else
     const Vector low = _mm256_cmpgt_epi32(all(kRansLow), next);
     const auto set = static_cast<uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(low)));
     const __m128i given = _mm_loadu_si128(reinterpret_cast<const __m128i *>(from));
@@ -42,6 +50,7 @@ namespace { // internal linkage: see random.h
     const Vector refilled =
         _mm256_or_si256(_mm256_slli_epi32(next, 16), _mm256_cvtepu16_epi32(words));
     return _mm256_blendv_epi8(next, refilled, low);
+#endif
 }
 
 // Four vectors of eight small numbers -> 32 bytes.
@@ -71,24 +80,44 @@ template <size_t vectors>
     }
 }
 
-// Turns of all lanes, as long as there are words enough: `turn(i, x)` decodes what is at place i
-// and after it, and moves `from`. Returns where they end; `states` and `from` have moved there.
+// Whole turns of all lanes: `turn(i, x)` decodes what is at place i and after it, and moves `from`.
+// Returns where they end; `states` and `from` have moved there. `from` is null where there are not
+// enough words.
 template <size_t vectors, class Turn>
 [[gnu::always_inline]] inline size_t decode_turns(const uint8_t *&from, const uint8_t *end,
                                                   std::span<uint32_t> states, size_t count,
                                                   Turn turn) {
-    constexpr size_t lanes = 8 * vectors;
+    // A turn uses up to a word for each lane, and looks no further. The last ones look at words
+    // with zeros behind them.
+    constexpr size_t lanes = 8 * vectors, most = 2 * lanes;
+    uint8_t room[3 * most];
+    const uint8_t *rest = nullptr, *stop = end; // what is in the room
     Vector x[vectors];
     for (size_t j = 0; j < vectors; ++j) {
         x[j] = load(&states[8 * j]);
     }
     size_t i = 0;
-    // A turn uses up to a word for each lane, and looks no further.
-    for (; count - i >= lanes && static_cast<size_t>(end - from) >= 2 * lanes; i += lanes) {
+    for (; count - i >= lanes; i += lanes) {
+        if (stop - from < static_cast<ptrdiff_t>(most)) [[unlikely]] {
+            if (rest != nullptr) {
+                break;
+            }
+            const auto left = static_cast<size_t>(end - from);
+            rest = from;
+            std::memset(room, 0, sizeof(room));
+            std::memcpy(room, from, left);
+            from = room;
+            asm("" : "+r"(from) : : "memory"); // GCC thinks that the room could be returned
+            stop = room + left + most;
+        }
         turn(i, x);
     }
     for (size_t j = 0; j < vectors; ++j) {
         store(&states[8 * j], x[j]);
+    }
+    const bool enough = stop - from >= static_cast<ptrdiff_t>(rest != nullptr ? most : 0);
+    if (rest != nullptr) {
+        from = enough ? rest + (from - room) : nullptr;
     }
     return i;
 }

@@ -85,6 +85,9 @@ const uint8_t *decode_lanes(ConstBytes data, const RansDecodeTable *tables,
         store_symbols<vectors>(slots, symbols.data() + i);
     };
     const size_t i = decode_turns<vectors>(from, end, states, symbols.size(), turn);
+    if (from == nullptr) {
+        return nullptr;
+    }
     return rans_decode_phases(from, end, tables, states, phases, symbols, i);
 }
 

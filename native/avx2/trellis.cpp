@@ -5,36 +5,11 @@
 
 #include <limits>
 
-#include "avx2/lanes.h"
-#include "portable/portable.h"
-#include "trellis_search.h"
+#include "avx2/trellis_find.h"
+#include "avx2/trellis_values.h"
 
 namespace fewbits {
 namespace {
-
-// 32 bytes.
-struct Lanes {
-    Vector own;
-
-    static Lanes all(int x) { return {_mm256_set1_epi8(static_cast<char>(x))}; }
-    static Lanes at(const uint8_t *from) { return {load(from)}; }
-    void put(uint8_t *to) const { store(to, own); }
-};
-Lanes operator+(Lanes a, Lanes b) { return {_mm256_add_epi8(a.own, b.own)}; }
-Lanes operator-(Lanes a, Lanes b) { return {_mm256_sub_epi8(a.own, b.own)}; }
-Lanes operator&(Lanes a, Lanes b) { return {_mm256_and_si256(a.own, b.own)}; }
-Lanes operator|(Lanes a, Lanes b) { return {_mm256_or_si256(a.own, b.own)}; }
-Lanes least(Lanes a, Lanes b) { return {_mm256_min_epu8(a.own, b.own)}; }
-Lanes magnitude(Lanes a) { return {_mm256_abs_epi8(a.own)}; }
-Lanes negative(Lanes a) { return {_mm256_cmpgt_epi8(_mm256_setzero_si256(), a.own)}; }
-Lanes zero(Lanes a) { return {_mm256_cmpeq_epi8(a.own, _mm256_setzero_si256())}; }
-Lanes chosen(Lanes sign, Lanes a, Lanes b) { return {_mm256_blendv_epi8(b.own, a.own, sign.own)}; }
-Lanes looked_up(const uint8_t *table, Lanes places) {
-    const __m128i half = _mm_load_si128(reinterpret_cast<const __m128i *>(table));
-    return {_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(half), places.own)};
-}
-Lanes up(Lanes a) { return {_mm256_slli_epi16(a.own, 4)}; }   // of what is below 16
-Lanes down(Lanes a) { return {_mm256_srli_epi16(a.own, 4)}; } // its low bits
 
 void search(ConstBytes places, size_t lanes, int states, Bytes labels) {
     if (lanes != kPaths) {
@@ -45,6 +20,28 @@ void search(ConstBytes places, size_t lanes, int states, Bytes labels) {
 
 // ---- values and levels ----
 
+size_t count_nonfinite(In<uint32_t> values) {
+    const size_t whole = values.size() / 16 * 16;
+    const Vector infinity = all(Float32::infinity);
+    Vector found = _mm256_setzero_si256();
+    for (size_t i = 0; i < whole; i += 16) {
+        const Vector first = _mm256_and_si256(load(values.data() + i), infinity);
+        const Vector second = _mm256_and_si256(load(values.data() + i + 8), infinity);
+        found = _mm256_sub_epi32(found, _mm256_cmpeq_epi32(first, infinity));
+        found = _mm256_sub_epi32(found, _mm256_cmpeq_epi32(second, infinity));
+    }
+    uint32_t each[8];
+    store(each, found);
+    size_t total = 0;
+    for (const uint32_t own : each) {
+        total += own;
+    }
+    for (size_t i = whole; i < values.size(); ++i) {
+        total += (values[i] & Float32::infinity) == Float32::infinity;
+    }
+    return total;
+}
+
 // A top for each of eight paths.
 template <bool dithered> Vector eight_tops(const uint32_t *words) {
     if constexpr (dithered) {
@@ -53,14 +50,15 @@ template <bool dithered> Vector eight_tops(const uint32_t *words) {
     return _mm256_setzero_si256();
 }
 
-// Eight values in sixteenths of the step, with their dither.
-template <bool dithered> Vector fixed_of(__m256 x, const uint32_t *words, __m256 step) {
-    if constexpr (dithered) { // a word's lowest bit turns the sign
-        x = _mm256_xor_ps(x, _mm256_castsi256_ps(_mm256_slli_epi32(load(words), 31)));
+// Eight values in sixteenths of the step, with their dither; a word's lowest bit turns the sign.
+template <bool dithered>
+[[gnu::always_inline]] inline Vector fixed_of(__m256 x, Vector word, __m256 step) {
+    if constexpr (dithered) {
+        x = _mm256_xor_ps(x, _mm256_castsi256_ps(_mm256_slli_epi32(word, 31)));
     }
     __m256 t = _mm256_mul_ps(_mm256_div_ps(x, step), _mm256_set1_ps(16));
     if constexpr (dithered) {
-        const __m256 u = _mm256_cvtepi32_ps(_mm256_srli_epi32(load(words), 1));
+        const __m256 u = _mm256_cvtepi32_ps(_mm256_srli_epi32(word, 1));
         t = _mm256_add_ps(t, _mm256_mul_ps(u, _mm256_set1_ps(0x1p-25f)));
     }
     t = _mm256_min_ps(_mm256_max_ps(t, _mm256_set1_ps(-0x1p24f)), _mm256_set1_ps(0x1p24f));
@@ -78,7 +76,8 @@ void fix_paths(In<uint32_t> values, float step, const uint32_t *words, int32_t *
         for (size_t j = 0; j < 4; ++j) {
             const size_t at = i + 8 * j;
             const __m256 x = _mm256_castsi256_ps(load(values.data() + at));
-            const Vector found = fixed_of<dithered>(x, words + (dithered ? at : 0), steps);
+            const Vector word = dithered ? load(words + at) : _mm256_setzero_si256();
+            const Vector found = fixed_of<dithered>(x, word, steps);
             store(fixed + at, found);
             low[j] = _mm256_and_si256(found, all(63));
         }
@@ -134,7 +133,14 @@ LevelStats settle(ConstBytes labels, int32_t *levels) {
     return stats;
 }
 
-StepSums sums(In<uint32_t> values, const int32_t *levels) {
+__m128i four_levels(const int32_t *from) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i *>(from));
+}
+__m128i four_levels(const int16_t *from) {
+    return _mm_cvtepi16_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(from)));
+}
+
+template <class Level> StepSums sums(In<uint32_t> values, const Level *levels) {
     const size_t whole = values.size() / kSumLanes * kSumLanes;
     __m256d products[8], squares = _mm256_setzero_pd();
     std::fill_n(products, 8, _mm256_setzero_pd());
@@ -143,8 +149,7 @@ StepSums sums(In<uint32_t> values, const int32_t *levels) {
         for (size_t j = 0; j < 8; ++j) {
             const size_t at = i + 4 * j;
             const auto x = _mm_loadu_ps(reinterpret_cast<const float *>(values.data() + at));
-            const auto n = _mm_loadu_si128(reinterpret_cast<const __m128i *>(levels + at));
-            const __m256d level = _mm256_cvtepi32_pd(n);
+            const __m256d level = _mm256_cvtepi32_pd(four_levels(levels + at));
             products[j] = _mm256_add_pd(products[j], _mm256_mul_pd(_mm256_cvtps_pd(x), level));
             squares = _mm256_add_pd(squares, _mm256_mul_pd(level, level)); // exact
         }
@@ -316,6 +321,9 @@ const uint8_t *decode_paths(ConstBytes data, const PathTables &tables, std::span
         store_symbols<4>(own, found + i);
     };
     const size_t i = decode_turns<4>(from, end, states, levels.size(), turn);
+    if (from == nullptr) {
+        return nullptr;
+    }
     uint8_t at[kPaths];
     store(at, narrowed(state[0], state[1], state[2], state[3]));
     return rans_decode_paths(from, end, tables, states, at, code, words, levels, found, i);
@@ -337,10 +345,15 @@ constinit const TrellisKernels avx2_trellis = {
     .fix = fix,
     .search = search,
     .settle = settle,
-    .sums = sums,
+    .sums = sums<int32_t>,
     .fold = fold,
     .decode = decode,
     .values = values,
+    .find = find_near,
+    .near_sums = sums<int16_t>,
+    .near_fold = fold_near,
+    .decode_values = decode_path_values,
+    .nonfinite = count_nonfinite,
 };
 
 } // namespace fewbits

@@ -13,6 +13,7 @@ namespace {
 constinit const Table table = {
     .common = &avx512_common,
     .coder = &avx512_coder,
+    .trellis = &avx512_trellis,
     .dithering_float32 = &avx512_dithering_float32,
     .dithering_float16 = &avx512_dithering_float16,
     .dithering_bfloat16 = &avx512_dithering_bfloat16,

@@ -27,6 +27,7 @@ extern const HashKernels avx512bw_sealing;
 
 extern const CommonKernels avx512_common;
 extern const CoderKernels avx512_coder;
+extern const TrellisKernels avx512_trellis;
 bool avx512_decode_abreast(std::span<RansBlock> blocks);
 extern const DitherKernels<Float32> avx512_dithering_float32;
 extern const DitherKernels<Float16> avx512_dithering_float16;

@@ -17,6 +17,7 @@ struct Lanes {
         const uint8x16_t each = vdupq_n_u8(static_cast<uint8_t>(x));
         return {each, each};
     }
+    static Lanes kept(int x) { return all(x); }
     static Lanes at(const uint8_t *from) { return {load(from), load(from + kGroup)}; }
     void put(uint8_t *to) const {
         store(to, low);
@@ -29,8 +30,6 @@ uint8x16_t negative(uint8x16_t a) { return vcltzq_s8(vreinterpretq_s8_u8(a)); }
 Lanes operator+(Lanes a, Lanes b) { return {vaddq_u8(a.low, b.low), vaddq_u8(a.high, b.high)}; }
 Lanes operator-(Lanes a, Lanes b) { return {vsubq_u8(a.low, b.low), vsubq_u8(a.high, b.high)}; }
 Lanes operator&(Lanes a, Lanes b) { return {vandq_u8(a.low, b.low), vandq_u8(a.high, b.high)}; }
-Lanes operator|(Lanes a, Lanes b) { return {vorrq_u8(a.low, b.low), vorrq_u8(a.high, b.high)}; }
-Lanes least(Lanes a, Lanes b) { return {vminq_u8(a.low, b.low), vminq_u8(a.high, b.high)}; }
 Lanes magnitude(Lanes a) {
     const auto of = [](uint8x16_t x) {
         return vreinterpretq_u8_s8(vabsq_s8(vreinterpretq_s8_u8(x)));
@@ -43,6 +42,7 @@ Lanes chosen(Lanes sign, Lanes a, Lanes b) {
     return {vbslq_u8(negative(sign.low), a.low, b.low),
             vbslq_u8(negative(sign.high), a.high, b.high)};
 }
+Lanes with_sign(Lanes a, Lanes b) { return chosen(b, Lanes::all(0) - a, a); }
 Lanes looked_up(const uint8_t *table, Lanes places) {
     const uint8x16_t bytes = load(table);
     return {vqtbl1q_u8(bytes, places.low), vqtbl1q_u8(bytes, places.high)};

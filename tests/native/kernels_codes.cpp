@@ -454,6 +454,168 @@ void values_of_paths(Case &own) {
     own.put(values.data(), values.size() * sizeof(uint32_t));
 }
 
+// Levels of values in one turn, or in the turns of a table that cannot do it.
+void find_near_levels(Case &own) {
+    const size_t count = std::min(own.count, size_t{1} << 16);
+    const auto values = own.numbers<Float32>(count);
+    std::vector<uint32_t> finite(values.begin(), values.end());
+    for (uint32_t &bits : finite) {
+        bits = (bits & ~Float32::sign) < Float32::infinity ? bits : 0;
+        if (!own.random.chance(own.random.chance(2) ? 1u << 20 : 64)) { // most are near
+            bits =
+                std::bit_cast<uint32_t>(static_cast<float>(own.random.below(1 << 16)) / 4096 - 8);
+        }
+    }
+    const float step = std::ldexp(1.0f + static_cast<float>(own.random.below(100)) / 128,
+                                  static_cast<int>(own.random.below(10)) - 7);
+    const Stream stream = own.stream();
+    const Stream *const dither = own.random.chance(2) ? nullptr : &stream;
+    const int states = kStates[own.random.below(3)];
+    const auto &trellis = own.kernels.trellis;
+    const In<uint32_t> in = input<uint32_t>(finite.data(), count);
+    std::vector<int16_t> narrow(count + 1);
+    std::vector<uint8_t> tops(count + 1);
+    std::vector<int32_t> levels(count + 1);
+    NearLevels near = {narrow.data(), tops.data()};
+    if (trellis.find != nullptr && trellis.find(in, step, dither, states, near)) {
+        std::copy(narrow.begin(), narrow.end(), levels.begin());
+    } else {
+        std::vector<uint32_t> words(count + 1);
+        if (dither != nullptr) {
+            own.kernels.common.words(stream, {words.data(), count});
+        }
+        for (size_t i = 0; i < count; ++i) {
+            tops[i] = static_cast<uint8_t>(words[i] >> 28);
+        }
+        std::vector<uint8_t> places(count + 1), labels(count + 1);
+        trellis.fix(in, step, dither != nullptr ? words.data() : nullptr, levels.data(),
+                    places.data());
+        trellis.search({places.data(), count}, size_t{1} << path_lanes_log2(count), states,
+                       {labels.data(), count});
+        near.stats = trellis.settle({labels.data(), count}, levels.data());
+    }
+    own.put(levels.data(), count * sizeof(int32_t));
+    if (dither != nullptr) {
+        own.put(tops.data(), count);
+    }
+    own.put(near.stats.least);
+    own.put(near.stats.largest);
+    own.put(near.stats.zeros);
+    own.put(near.stats.large);
+}
+
+// Levels that are near.
+std::vector<int16_t> some_near_levels(Case &own) {
+    std::vector<int16_t> near;
+    for (const int32_t level : some_levels(own)) {
+        near.push_back(static_cast<int16_t>(level % 2000));
+    }
+    return near;
+}
+
+void sum_near_levels(Case &own) {
+    const auto values = own.numbers<Float32>(own.count);
+    std::vector<uint32_t> finite(values.begin(), values.end());
+    for (uint32_t &bits : finite) {
+        bits = (bits & ~Float32::sign) < Float32::infinity ? bits : 0;
+    }
+    const std::vector<int16_t> near = some_near_levels(own);
+    const std::vector<int32_t> levels(near.begin(), near.end());
+    const auto &trellis = own.kernels.trellis;
+    const In<uint32_t> in = input<uint32_t>(finite.data(), own.count);
+    const StepSums sums = trellis.near_sums != nullptr ? trellis.near_sums(in, near.data())
+                                                       : trellis.sums(in, levels.data());
+    own.put(std::bit_cast<uint64_t>(sums.products));
+    own.put(std::bit_cast<uint64_t>(sums.squares));
+}
+
+void fold_near_levels(Case &own) {
+    std::vector<uint32_t> room;
+    const uint32_t *const words = some_words(own, room);
+    const int shift = static_cast<int>(own.random.below(3));
+    const std::vector<int16_t> near = some_near_levels(own);
+    const uint32_t escape = (64u << shift) - 2;
+    uint8_t *const symbols = own.memory(own.count);
+    if (own.kernels.trellis.near_fold != nullptr) {
+        std::vector<uint8_t> tops(own.count + 1);
+        for (size_t i = 0; i < own.count; ++i) {
+            tops[i] = static_cast<uint8_t>(room[i] >> 28);
+        }
+        own.kernels.trellis.near_fold(near, words != nullptr ? tops.data() : nullptr, shift, escape,
+                                      symbols);
+    } else {
+        const std::vector<int32_t> levels(near.begin(), near.end());
+        own.kernels.trellis.fold(levels, words, shift, escape, symbols);
+    }
+    own.put_memory(symbols);
+}
+
+void decode_path_values(Case &own) {
+    std::vector<RansDecodeTable> tables;
+    for (size_t i = 0; i < kPhaseTables; ++i) {
+        tables.push_back(Model(own.random).decode);
+        for (uint32_t &slot : tables.back().slots) {
+            const int32_t j = static_cast<int32_t>(slot >> 24) % (2 * kLargestSoon + 1);
+            slot = (slot & 0xFFFFFF) | static_cast<uint32_t>(j - kLargestSoon) << 24;
+        }
+    }
+    std::array<uint32_t, size_t{1} << kMostPathLanes> states;
+    for (uint32_t &state : states) {
+        state = kRansLow + static_cast<uint32_t>(own.random.below(kRansHigh - kRansLow));
+    }
+    const size_t size = own.random.chance(3) ? own.random.below(own.count + 2) : 2 * own.count;
+    const uint8_t *const data = own.bytes(size);
+    const int shift = static_cast<int>(own.random.below(3));
+    const PathTables known = {tables.data(), shift};
+    const Stream stream = own.stream();
+    const bool within = stream.first >> 32 == (stream.first + own.count) >> 32;
+    const Stream *const dither = within && own.random.chance(2) ? &stream : nullptr;
+    const int trellis = kStates[own.random.below(3)];
+    const float scale = std::ldexp(1.0f + static_cast<float>(own.random.below(100)) / 128,
+                                   static_cast<int>(own.random.below(260)) - 145);
+    std::vector<uint32_t> values(own.count + 1);
+    const Out<uint32_t> out = output<uint32_t>(values.data(), own.count);
+    const auto &kernels = own.kernels.trellis;
+    uint32_t largest = 0;
+    const uint8_t *end;
+    if (kernels.decode_values != nullptr) {
+        end = kernels.decode_values({data, size}, known, states, trellis, {out, scale, dither},
+                                    largest);
+    } else {
+        std::vector<uint32_t> words(own.count + 1);
+        std::vector<int32_t> levels(own.count);
+        std::vector<uint8_t> found(own.count + 1);
+        if (dither != nullptr) {
+            own.kernels.common.words(stream, {words.data(), own.count});
+        }
+        const uint32_t *const drawn = dither != nullptr ? words.data() : nullptr;
+        end = kernels.decode({data, size}, known, states, trellis, drawn, levels, found.data());
+        if (end != nullptr) {
+            kernels.values(levels, drawn, scale, out);
+        }
+        for (const int32_t level : levels) {
+            largest = std::max(largest, static_cast<uint32_t>(std::abs(level)));
+        }
+    }
+    own.put(end == nullptr ? SIZE_MAX : static_cast<size_t>(end - data));
+    if (end != nullptr) {
+        own.put(values.data(), own.count * sizeof(uint32_t));
+        own.put(states.data(), states.size());
+        own.put(largest);
+    }
+}
+
+void count_nonfinite(Case &own) {
+    const auto values = own.numbers<Float32>(own.count);
+    const auto nonfinite = own.kernels.trellis.nonfinite;
+    const std::vector<uint32_t> bits(values.begin(), values.end());
+    size_t count = 0;
+    for (const uint32_t each : bits) {
+        count += (each & ~Float32::sign) >= Float32::infinity;
+    }
+    own.put(nonfinite != nullptr ? nonfinite(input<uint32_t>(bits.data(), own.count)) : count);
+}
+
 // ---- selection and rotation ----
 
 void count_keys(Case &own) {
@@ -725,6 +887,11 @@ std::vector<Check> code_checks() {
         CHECK(trellis.fold, fold_paths),
         CHECK(trellis.decode, decode_paths),
         CHECK(trellis.values, values_of_paths),
+        CHECK(trellis.find, find_near_levels),
+        CHECK(trellis.near_sums, sum_near_levels),
+        CHECK(trellis.near_fold, fold_near_levels),
+        CHECK(trellis.decode_values, decode_path_values),
+        CHECK(trellis.nonfinite, count_nonfinite),
         CHECK(stages.count_keys, count_keys),
         CHECK(stages.gather_keys, gather_keys),
         CHECK(stages.near_keys, near_keys),
