@@ -4,6 +4,8 @@ Each keeps what it had before every step, from which a fresh job of fewer ranks 
 """
 
 import hashlib
+import json
+import math
 import os
 import signal
 import threading
@@ -61,11 +63,15 @@ class Training:
             del chosen["policy"]
         self.compression = ddp.attach(self.model, chosen.pop("uplink"), **chosen)
 
-    def step(self, name: int, number: int) -> None:
-        x, y = inputs(name, number)
-        self.optimizer.zero_grad()
-        torch.nn.functional.mse_loss(self.model(x), y).backward()
+    def step(self, name: int, number: int, *, adds: bool = False) -> None:
+        if not adds:
+            self.optimizer.zero_grad()
+        self.backward(name, number)
         self.optimizer.step()
+
+    def backward(self, name: int, number: int) -> None:
+        x, y = inputs(name, number)
+        torch.nn.functional.mse_loss(self.model(x), y).backward()
 
     def state(self) -> dict[str, Any]:
         memories = self.compression.session.checkpoint.memories
@@ -244,8 +250,42 @@ def stopped(world: World, *, victim: int, **options: Any) -> None:
         end.touch()
 
 
+def losses(world: World, *, folder: str, **options: Any) -> None:
+    """Ranks 1 and 3 are lost in one step and the others in a later one; then 5 and 6 come."""
+    if world.rank == 0:
+        host(world)
+        return
+    end, dies = world.folder / f"end-{world.rank}", {1: 2, 3: 2, 2: 5, 4: 5}.get(world.rank)
+    if dies is None:
+        for rank in (2, 4):
+            found(Path(folder) / f"told-{rank}")
+    else:
+        end.touch()  # it will not
+    store = dist.TCPStore("127.0.0.1", int(found(world.folder / "port")), is_master=False)
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    own = Training(seed=world.rank)
+    at_least = 2 if dies is None else 4
+    meeting = ddp.MeetingPlace(store, at_least=at_least, state=[own.optimizer])
+    own.attach("ef14", on_failure="continue", meeting=meeting, nonfinite="skip", **options)
+    compression, told = own.compression, world.result
+    told |= {"begins": compression.step, "digests": [], "sizes": [], "skipped": []}
+    while (number := compression.step) < 6:
+        if number == dies:
+            (Path(folder) / f"told-{world.rank}").write_text(json.dumps(told))
+            os.kill(os.getpid(), signal.SIGKILL)
+        own.optimizer.zero_grad()
+        with own.model.no_sync():
+            own.backward(world.rank, 100 + number)
+        if number == 3 and compression.rank == 0:
+            own.net.last.bias.grad.fill_(math.nan)
+        own.step(world.rank, number, adds=True)
+        told["skipped"].append(compression.skipped)
+        told["digests"].append(own.digest())
+        told["sizes"].append(compression.size)
+    compression.close()
+    end.touch()
+
+
 SCENARIOS: dict[str, Callable[..., None]] = {
-    "survivors": survivors,
-    "fresh": fresh,
-    "stopped": stopped,
-}
+    "survivors": survivors, "fresh": fresh, "stopped": stopped, "losses": losses,
+}  # fmt: skip

@@ -146,3 +146,41 @@ def test_islands_need_a_store() -> None:
         localsgd.Islands("host:29500")
     with pytest.raises(SpecError, match="at_least"):
         localsgd.Islands(dist.HashStore(), at_least=0)
+
+
+def test_one_that_died_before_it_was_let_in_never_is(pool: ThreadPoolExecutor) -> None:
+    """Its last beat is still there, but does not move."""
+    store, islands, (turn, *_) = arrived(pool, 2)
+    dead = membership.Membership(store, TIMEOUT, 2)
+    dead.number = dead._board.count("arrivals", 1)
+    dead._board.put(f"beat/{dead.number}", "7")
+    while not all(own._pulse._watched.get(3) for own in islands):
+        time.sleep(0.01)
+    time.sleep(3 * islands[0]._pulse.patience / 8)
+    assert [own.newcomers() for own in islands] == [[], []]
+    turn = voted(pool, turn, dict.fromkeys(islands, True))
+    assert turn.is_done
+    assert turn.new == ()
+    leave(islands)
+
+
+def test_members_hear_of_those_who_wait_and_late_ones_that_all_is_over(
+    pool: ThreadPoolExecutor,
+) -> None:
+    store, islands, (turn, *_) = arrived(pool, 2)
+    new = membership.Membership(store, TIMEOUT, 2)
+    coming = pool.submit(new.arrive)
+    while not all(own.newcomers() == [3] for own in islands):
+        time.sleep(0.01)
+    turn = voted(pool, turn, dict.fromkeys(islands, True))
+    assert turn.new == (3,)
+    coming.result(TIMEOUT)
+    while any(own.newcomers() for own in islands):
+        time.sleep(0.01)
+    islands[0].say("end", turn)
+    assert islands[1].have_said("end", turn, [1])
+    assert not islands[1].have_said("end", turn, [1, 2])
+    islands[0].finish()
+    with pytest.raises(PeerError, match="what met in this store has ended"):
+        membership.Membership(store, TIMEOUT, 1).arrive()
+    leave([*islands, new])

@@ -176,7 +176,7 @@ class Regrouping:
         session, members, is_new = self._session, self._turn.members, not self._has_model
         if session.failure is None:
             session.close()
-        place = members.index(self._membership.number)
+        place, told = members.index(self._membership.number), list[RankStanding]()
         self._comm.meet(str(self._turn.number), place, len(members))
         try:
             self._comm.open()
@@ -194,7 +194,7 @@ class Regrouping:
         except PeerError:
             return False
         except DisagreementError:
-            if is_new:
+            if is_new or all(own.has_model for own in told):
                 raise
             return False  # a new rank runs something else: go on without it
         return True
