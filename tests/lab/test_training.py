@@ -17,6 +17,7 @@ from fewbits_lab.training.rows import DIVERGED, RAN, TrainingRow, not_run, of_ru
 
 pytest.importorskip("torch")
 TRAINED = [own for own in EXPERIMENTS if own.name.startswith("nc-training-")]
+LONG = [own for own in EXPERIMENTS if own.name.startswith("nc-long-")]
 models = pytest.importorskip("fewbits_lab.training.models")
 loop = pytest.importorskip("fewbits_lab.training.loop")
 pool = pytest.importorskip("fewbits_lab.training.pool")
@@ -36,6 +37,7 @@ def job(name: str, seed: int = 7) -> plan.TrainingRun:
         (lambda: models.PaperResNet(110), 1.73e6),
         (models.AlexNet, 62.4e6),
         (models.AlexNetLike, 1.1e6),
+        (lambda: models.AlexNetLike(2048), 5.83e6),
     ],
 )
 def test_models_have_the_stated_number_of_parameters(build, expected: float) -> None:
@@ -131,6 +133,32 @@ def test_training_without_its_data_is_not_finished(
     assert again.fresh
     assert not experiment.is_complete(first.rows)
     assert experiment.is_complete([replace(first.rows[0], status=RAN), *first.rows[1:]])
+
+
+def test_long_runs_take_all_of_the_data_and_some_2000_steps() -> None:
+    tasks = (plan.LONG_MNIST, plan.LONG_ALEXNET, plan.LONG_RESNET20, plan.LONG_GPT)
+    for task in tasks:
+        assert 1800 < task.epochs * (task.samples // task.batch) < 2100
+        assert task.batch % plan.RANKS == 0
+        names = {own.name for own in task.contenders}
+        assert names == {own.name for own in task.quick().contenders}
+        assert {plan.TRAINING_PLAIN, plan.TRAINING_NATURAL} <= names
+    for experiment in LONG:
+        rows = experiment.compute(StudySettings(), silent)
+        assert rows[0].status.startswith("not run: it needs --data DIR with a folder ")
+        assert not experiment.is_complete(rows)
+
+
+def test_time_of_earlier_runs_is_kept_with_their_parts(tmp_path: Path) -> None:
+    path = tmp_path / "parts.json"
+    FinishedParts(path, 1).add("a", [])
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps({**document, "seconds": 100.0}))
+    again = FinishedParts(path, 1)
+    assert again.seconds == 100
+    again.add("b", [])
+    assert 100 <= FinishedParts(path, 1).seconds < 160
+    assert FinishedParts(path, 2).seconds == 0
 
 
 def test_an_interrupted_experiment_goes_on_where_it_stopped(

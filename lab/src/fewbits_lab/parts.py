@@ -6,6 +6,7 @@ the whole is there. Without a folder nothing is kept.
 """
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,15 @@ PlainRows = list[dict[str, Any]]
 
 
 class FinishedParts:
-    """Rows by the name of their part; `head` says of which settings and version they are."""
+    """Rows by the name of their part; `head` says of which settings and version they are.
+
+    `seconds` is what earlier runs of the same took, up to the last part that they finished.
+    """
 
     def __init__(self, path: Path | None = None, head: object = None) -> None:
         self._path, self._head = path, head
+        self._began = time.perf_counter()
+        self.seconds = 0.0
         self._rows: dict[str, PlainRows] = self._read()
 
     def find(self, name: str) -> PlainRows | None:
@@ -27,12 +33,14 @@ class FinishedParts:
         """Keep a part; the file is always whole."""
         self._rows[name] = rows
         if self._path is not None:
-            text = json.dumps({"head": self._head, "parts": self._rows}, allow_nan=False)
+            seconds = round(self.seconds + time.perf_counter() - self._began, 1)
+            document = {"head": self._head, "seconds": seconds, "parts": self._rows}
+            text = json.dumps(document, allow_nan=False)
             replace_file(self._path, text.encode())
 
     def discard(self) -> None:
         """Forget everything."""
-        self._rows = {}
+        self._rows, self.seconds = {}, 0.0
         if self._path is not None:
             self._path.unlink(missing_ok=True)
 
@@ -42,7 +50,10 @@ class FinishedParts:
             return {}
         try:
             document = json.loads(self._path.read_text(encoding="utf-8"))
-            return dict(document["parts"]) if document["head"] == self._head else {}
+            if document["head"] != self._head:
+                return {}
+            self.seconds = float(document.get("seconds", 0.0))
+            return dict(document["parts"])
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return {}
 

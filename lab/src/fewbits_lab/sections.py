@@ -49,6 +49,10 @@ SECTIONS = (
         "What compression does to what is learned: paired runs from the same start.",
         {
             "accuracy": TRAINED,
+            "nc-long-mnist": LEARNED,
+            "nc-long-resnet20": LEARNED,
+            "nc-long-alexnet": LEARNED,
+            "nc-long-gpt": LEARNED,
             "nc-training-mnist": LEARNED,
             "nc-training-resnet20": LEARNED,
             "nc-training-alexnet": LEARNED,

@@ -71,7 +71,7 @@ def obtain(
     rows = experiment.compute(replace(settings, parts=parts), tick)
     made = {
         "on": datetime.now(UTC).date().isoformat(),
-        "seconds": round(time.perf_counter() - began, 1),
+        "seconds": round(parts.seconds + time.perf_counter() - began, 1),
         "machine": asdict(this_machine()),
     }
     text = _as_json(experiment, settings, rows, made)

@@ -7,7 +7,7 @@ from fewbits_lab.page.exhibits import Exhibit
 from fewbits_lab.tables import ShownTable
 
 PAPERS = {"natural": "Natural compression", "optimal": "Optimal compression"}
-_NOT_RUN = "not run"
+_NOT_RUN, _NOT_DECIDED = "not run", "not decided"
 
 
 def table(shown: Sequence[Exhibit]) -> ShownTable:
@@ -35,11 +35,23 @@ def held(shown: Sequence[Exhibit]) -> list[tuple[str, int, int]]:
     return [(paper, sum(own), len(own)) for paper, own in found.items()]
 
 
+def left(shown: Sequence[Exhibit]) -> dict[str, int]:
+    """How many claims have no answer, by what is missing."""
+    found = [_open(claim) for own in shown for claim in own.claims if claim.agrees is None]
+    return {
+        "need more seeds": found.count(_NOT_DECIDED),
+        "were not run": found.count(_NOT_RUN),
+    }
+
+
+def _open(claim: Claim) -> str:
+    return _NOT_RUN if _NOT_RUN in (claim.ours[:7], claim.why[:7]) else _NOT_DECIDED
+
+
 def verdict(claim: Claim) -> str:
     """Whether it holds, and why not."""
     if claim.agrees is None:
-        said = _NOT_RUN if _NOT_RUN in (claim.ours[:7], claim.why[:7]) else "not decided"
-        word = f"**{said}**"
+        word = f"**{_open(claim)}**"
     else:
         word = "agrees" if claim.agrees else "**does not agree**"
         word += ", by formula" if claim.by_formula else ""

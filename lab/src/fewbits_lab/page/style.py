@@ -21,6 +21,9 @@ tr.lost td,td.lost{background:var(--lost)}tr.lost td:first-child{box-shadow:inse
 .wordy td{border:0;padding:.1rem .6rem;white-space:normal}.wordy td:first-child{font-weight:600}
 .wordy td:not(:first-child)::before{content:attr(data-title)": ";color:var(--soft)}
 .wordy td:empty{display:none}}
+@media screen and (max-width:44rem){dl{grid-template-columns:1fr;gap:0}dt{margin-top:.5rem}
+.numbers{gap:.4rem;margin:.7rem 0}.numbers a{padding:.4rem .6rem;font-size:.82rem;line-height:1.4}
+.numbers b{display:inline;font-size:1.2rem;margin-right:.35rem}}
 .fold>summary h2{display:inline-block}.fold>summary{color:inherit}
 .scroll{background:
 linear-gradient(90deg,var(--back) 30%,transparent) left/2.5rem 100% no-repeat local,

@@ -73,12 +73,13 @@ class TrainingTask:
 
     def quick(self) -> "TrainingTask":
         """A first look at the same: a few steps, two seeds, no partners."""
+        own = (each for each in self.contenders if each not in PARTNERS)
         return replace(
             self,
             epochs=2,
             samples=min(self.samples, self.glance * self.batch),
             tested=min(self.tested, 200),
-            contenders=tuple(replace(own, seeds=_QUICK_SEEDS) for own in TRAINING_CONTENDERS),
+            contenders=tuple(replace(each, seeds=_QUICK_SEEDS) for each in own),
         )
 
 
@@ -96,6 +97,19 @@ ALEXNET = TrainingTask("AlexNet-like", "cifar10", _CIFAR, "sgd", rate=0.02, batc
                samples=2560, tested=2000, glance=8, decay=1e-4)  # fmt: skip
 GPT = TrainingTask("GPT", "tinyshakespeare", "tiny-shakespeare", "adam", rate=2e-3, batch=32,
            epochs=2, samples=960, tested=400, glance=4, contenders=_BRIEF)  # fmt: skip
+
+_DECIDING = tuple(
+    replace(own, seeds=LONG)
+    for own in TRAINING_CONTENDERS
+    if own.name in (TRAINING_PLAIN, TRAINING_NATURAL)
+)
+# Two epochs of all data, about 2,000 steps: smaller batches on CIFAR-10, where samples are fewer.
+LONG_MNIST = replace(MNIST, epochs=2, samples=60000, tested=10000, contenders=_DECIDING)
+LONG_ALEXNET = replace(ALEXNET, model="AlexNet-like, 6 M", batch=48, epochs=2, samples=50000,
+                       tested=10000, contenders=_DECIDING)  # fmt: skip
+LONG_RESNET20 = replace(RESNET20, rate=0.05, batch=48, epochs=2, samples=50000, tested=10000,
+                        contenders=_DECIDING)  # fmt: skip
+LONG_GPT = replace(GPT, epochs=4, samples=15000, tested=1700, contenders=_DECIDING)
 
 
 @dataclass(frozen=True, slots=True)

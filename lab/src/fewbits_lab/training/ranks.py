@@ -29,6 +29,9 @@ from fewbits.train import data
 from fewbits.transport.tensors import TensorValues
 
 _TESTED_AT_ONCE = 500
+_PATIENCE = (
+    86_400.0  # seconds: a thread does not vanish, but its process may be stopped for a while
+)
 
 
 class Ranks:
@@ -55,7 +58,7 @@ class Ranks:
                 chosen,
                 AdapterParts(has_thread=False),
             )
-            for comm in LocalComm.group(ranks)
+            for comm in LocalComm.group(ranks, timeout=_PATIENCE)
         ]
         self._threads = ThreadPoolExecutor(ranks)
         list(self._threads.map(Session.start, self.sessions))

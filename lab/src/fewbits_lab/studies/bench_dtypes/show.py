@@ -105,7 +105,9 @@ def draw_dtypes(document: RecordDocument) -> "Figure":
         plot.set_title(direction, fontsize=10)
         figures.names(plot, specs)
     plots[1].set_yticklabels([])
-    plots[0].legend(fontsize=8)
+    # A place that is named: to search the best one takes long beside so many bars.
+    handles = plots[0].get_legend_handles_labels()
+    drawn.legend(*handles, loc="outside lower left", ncols=4, fontsize=8)
     return drawn
 
 

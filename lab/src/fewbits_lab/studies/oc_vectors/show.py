@@ -43,8 +43,8 @@ def findings(table: Sequence[OcVectorsRow]) -> list[str]:
         each = [f"{fmean(row.bits for row in rows):.0f} with {n:,}" for n, rows in here.items()]
         first = here[1][0]
         found.append(
-            f"d = {d}, {first.spec}: bits of a vector in whole frames, by the number of vectors in "
-            f"a frame: {', '.join(each)}; as the paper counts {first.paper_bits:.0f}, as float32 "
+            f"d = {d}, `{first.spec}`: bits of a vector in whole frames, by the number of vectors "
+            f"in a frame: {', '.join(each)}; as the paper counts {first.paper_bits:.0f}, float32 "
             f"{32 * d}."
         )
     descents = groups(table, OF_DESCENT)

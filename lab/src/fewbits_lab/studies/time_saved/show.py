@@ -59,9 +59,9 @@ def findings(table: Sequence[TimeSavedRow]) -> list[str]:
         f"the formula, where communication takes {_range(near)} % of the plain step."
     )
     slower = (
-        f"{len(lost)} points lose: where communication takes {_range(lost)} %, on 10 Gbit/s and "
-        f"loopback, a step is {span((-row.saved for row in lost), 0)} % longer. There the bytes "
-        "cost this processor's time and not waiting, and coding takes the same cores."
+        f"On 10 Gbit/s and loopback, where communication takes {_range(lost)} %, a step is "
+        f"{span((-row.saved for row in lost), 0)} % longer at all {len(lost)} measured points: the "
+        "bytes cost this processor's time and not waiting, and coding takes the same cores."
         if lost
         else ""
     )
