@@ -150,6 +150,8 @@ PAGES: dict[str, dict[str, Block]] = {
         "race-links-said": low_rank.links_said,
         "race-steps-said": low_rank.steps_said,
         "race-steps": low_rank.steps_table,
+        "race-times": low_rank.times_table,
+        "race-times-said": low_rank.times_said,
     },
     "docs/methods.md": {
         "methods": by_method.methods_table,

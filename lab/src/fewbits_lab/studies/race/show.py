@@ -1,19 +1,25 @@
 """Shows `race`: tables, figures and findings."""
 
 from collections.abc import Sequence
-from statistics import fmean
+from statistics import fmean, median
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from fewbits_lab import figures
 from fewbits_lab.links import figures as ratios
 from fewbits_lab.links import names
 from fewbits_lab.record import Item, RecordDocument, Recorded, with_error
+from fewbits_lab.results import results
 from fewbits_lab.studies.links import show as links_show
 from fewbits_lab.studies.race.links import LOW_RANK_8, POWERSGD_1, POWERSGD_4
 from fewbits_lab.tables import ShownTable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+RACE_GOALS = "loss_steps", "accuracy_steps"
+_RESAMPLED, _DRAWS_SEED = 4000, 7
 
 
 def against(setting: Item, name: str, other: str) -> ratios.Ratio:
@@ -114,6 +120,86 @@ def race_steps(document: RecordDocument) -> ShownTable:
     return ShownTable(titles, rows, title="Steps to both goals, mean ± standard error")
 
 
+def arrivals(steps: RecordDocument, seconds: RecordDocument, rate: float) -> ShownTable:
+    """Seconds to both goals on a link: steps, times the seconds of one."""
+    runs, most = raced(steps), steps["most_steps"]
+    rows: list[list[str]] = []
+    lost: set[tuple[int, int]] = set()
+    for own in seconds["runs"]:
+        name = own["name"]
+        if own["link_bits_per_second"] != rate or name not in runs:
+            continue
+        cells = [f"`{name}`", f"{1e3 * median(own['seconds']):.1f}"]
+        for goal in RACE_GOALS:
+            other = best_powersgd(steps, seconds, rate, goal)
+            taken = median(own["seconds"]) * fmean(run[goal] or most for run in runs[name])
+            times = sooner(steps, seconds, rate, goal, name, other)
+            cells += [f"{taken:.2f}", "" if name == other else str(times)]
+            if name == LOW_RANK_8 and times.low < 1:
+                lost.add((len(rows), len(cells) - 1))
+        rows.append(cells)
+    titles = ["", "ms a step, median", "s to the loss", "x best PowerSGD", "s to the accuracy",
+              "x best PowerSGD"]  # fmt: skip
+    return ShownTable(titles, rows, lost_cells=frozenset(lost), title=f"{rate / 1e6:g} Mbit/s")
+
+
+def best_powersgd(steps: RecordDocument, seconds: RecordDocument, rate: float, goal: str) -> str:
+    """The rank of PowerSGD that arrives first."""
+    runs, most = raced(steps), steps["most_steps"]
+    taken: dict[str, float] = {
+        own["name"]: median(own["seconds"]) * fmean(run[goal] or most for run in runs[own["name"]])
+        for own in seconds["runs"]
+        if own["name"].startswith("powersgd") and own["link_bits_per_second"] == rate
+    }
+    return min(taken, key=lambda name: taken[name])
+
+
+def sooner(
+    steps: RecordDocument, seconds: RecordDocument, rate: float, goal: str, name: str, other: str
+) -> ratios.Ratio:
+    """How many times as soon a contender arrives as another one, with seeds and rounds drawn anew.
+
+    Both have the same seeds, and took turns.
+    """
+    runs, most = raced(steps), steps["most_steps"]
+    counts, taken = [], []
+    for each in (other, name):
+        by_seed = sorted(runs[each], key=lambda run: run["seed"])
+        counts.append(np.array([run[goal] or most for run in by_seed], np.float64))
+        (own,) = (
+            row for row in seconds["runs"]
+            if (row["name"], row["link_bits_per_second"]) == (each, rate)
+        )  # fmt: skip
+        taken.append(np.array(own["seconds"]))
+    draws = np.random.default_rng(_DRAWS_SEED)
+    seeds = draws.integers(counts[0].size, size=(_RESAMPLED, counts[0].size))
+    rounds = draws.integers(taken[0].size, size=(_RESAMPLED, taken[0].size))
+    drawn = [
+        each[seeds].mean(axis=1) * np.median(own[rounds], axis=1)
+        for each, own in zip(counts, taken, strict=True)
+    ]
+    low, high = np.quantile(drawn[0] / drawn[1], (0.025, 0.975))
+    whole = [each.mean() * np.median(own) for each, own in zip(counts, taken, strict=True)]
+    return ratios.Ratio(float(whole[0] / whole[1]), float(low), float(high))
+
+
+def draw_seconds(document: RecordDocument) -> "Figure":
+    """Bars of milliseconds a step."""
+    rows = document["runs"]
+    drawn, (plot,) = figures.panels("Steps of 0.4 M parameters", height=1.6 + 0.38 * len(rows))
+    for at, own in enumerate(rows):
+        colour = figures.ORANGE if own["name"].startswith("powersgd") else figures.BLUE
+        plot.barh(at, 1e3 * median(own["seconds"]), 0.6, color=colour, alpha=0.8)
+    plot.set_xlabel("ms a step, median")
+    figures.names(plot, [own["name"] for own in rows])
+    return drawn
+
+
+def race_rates(document: RecordDocument) -> list[float]:
+    """The rates of links that were measured."""
+    return sorted({own["link_bits_per_second"] for own in document["runs"]})
+
+
 def draw_steps(document: RecordDocument) -> "Figure":
     """Bars of steps, a dot for each seed."""
     found = raced(document)
@@ -187,4 +273,16 @@ RACE_BY_STEPS = Recorded(
     command="python -m fewbits_lab.studies.race.run --data MNIST-DIR",
     tables=lambda document: [race_steps(document)],
     draw=draw_steps,
+)
+RACE_IN_SECONDS = Recorded(
+    name="race-seconds",
+    result="race-seconds",
+    title="Low rank against PowerSGD: seconds to a loss and an accuracy",
+    about="Steps of the same network on four ranks, taking turns, times the steps that each "
+    "contender needs. Seconds of a step are measured, those to a goal are the product.",
+    command="sudo python -m fewbits_lab.studies.race.seconds",
+    tables=lambda document: [
+        arrivals(results("race-steps"), document, rate) for rate in race_rates(document)
+    ],
+    draw=draw_seconds,
 )
