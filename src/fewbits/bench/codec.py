@@ -9,6 +9,7 @@ from fewbits import codec, registry
 from fewbits.bench import jobs
 from fewbits.bench.jobs import HALF_CAST, MEMCPY
 from fewbits.bench.machine import Machine, this_machine, torch_or_none
+from fewbits.bench.processors import bound
 from fewbits.bench.timing import Plan, Samples, TimedJob, measured
 from fewbits.bench.workload import Workload
 from fewbits.core.operator import Operator
@@ -104,7 +105,8 @@ def run(
             for candidate in jobs.candidates(work, natural, operators, count, torch=torch)
         ]
         chosen += others(work)
-        samples = measured(chosen, plan, progress)
+        with bound(max(threads)):
+            samples = measured(chosen, plan, progress)
     return CodecReport(
         machine=this_machine(),
         elements=elements,

@@ -8,6 +8,7 @@ import numpy as np
 from fewbits import registry
 from fewbits.bench import jobs, small
 from fewbits.bench.machine import Machine, this_machine
+from fewbits.bench.processors import bound
 from fewbits.bench.small import ManyRow, SmallRow
 from fewbits.bench.timing import Plan, Samples, TimedJob, measured, part_of
 from fewbits.bench.workload import Workload
@@ -134,7 +135,8 @@ def _measure(
         work.prepare(operator)
         for job in (jobs.compress_into, jobs.decompress_into):
             chosen += [job(work, operator, count) for count in counts]
-    samples = measured(chosen, plan, progress)
+    with bound(threads):
+        samples = measured(chosen, plan, progress)
     copies, rest = samples[: len(counts)], samples[len(counts) :]
     rows = []
     for at, work in enumerate(works):

@@ -56,6 +56,8 @@ def run(work: Work) -> None:
     from fewbits.bench.machine import this_machine
     from fewbits_lab.links.contenders import build
 
+    machine = asdict(this_machine())  # here, where torch is loaded already
+    _take_processor(work.rank)
     torch.set_num_threads(1)
     dist.init_process_group(
         "gloo",
@@ -93,12 +95,19 @@ def run(work: Work) -> None:
         {
             "event": "result",
             "parameters": parameters,
-            "machine": asdict(this_machine()),  # here, where torch is loaded already
+            "machine": machine,
             "copies": copies,
             "inputs": inputs,
             "contenders": result,
         }
     )
+
+
+def _take_processor(rank: int) -> None:
+    """A processor for each rank, or as many ranks on each, wherever the system would put them."""
+    if hasattr(os, "sched_setaffinity"):
+        processors = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {processors[rank % len(processors)]})
 
 
 def _warm_up(contender: Any, work: Work) -> Any:
