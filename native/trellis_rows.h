@@ -57,9 +57,11 @@ template <class F> struct TrellisRow {
 
 // Levels and what they were made from.
 struct LevelBlock {
-    uint32_t words[kCodedBlock];
+    union { // near levels need no words
+        uint32_t words[kCodedBlock];
+        int16_t near[kCodedBlock];
+    };
     int32_t levels[kCodedBlock];
-    int16_t near[kCodedBlock];
     uint8_t places[kCodedBlock]; // or tops
     uint8_t labels[kCodedBlock];
 };

@@ -7,6 +7,7 @@ import numpy as np
 
 from fewbits import codec, registry
 from fewbits.bench import jobs
+from fewbits.bench.dtypes import TRELLIS_SPECS
 from fewbits.bench.jobs import HALF_CAST, MEMCPY
 from fewbits.bench.machine import Machine, this_machine, torch_or_none
 from fewbits.bench.processors import bound
@@ -17,7 +18,12 @@ from fewbits.core.operator import Operator
 MANY = Plan(rounds=30, seconds=22)
 QUICK = Plan(rounds=7, seconds=1.2)
 _VALUES = 65_536  # of a vector for which all operators make sense
-_ALSO = ("natural:coder=rans", "top-k:fraction=0.01|natural", "rand-k:fraction=0.01|natural")
+_ALSO = (
+    "natural:coder=rans",
+    "top-k:fraction=0.01|natural",
+    "rand-k:fraction=0.01|natural",
+    *TRELLIS_SPECS,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,13 @@ DTYPE_ELEMENTS, QUICK_ELEMENTS = 1 << 24, 1 << 19
 EACH = Plan(rounds=15, seconds=6)  # for one operator
 QUICK_EACH = Plan(rounds=3, seconds=0.2)
 DTYPES = (FLOAT32, BFLOAT16, FLOAT16, FLOAT64)
+# At one and two bits, nearest and unbiased, as they are spelt in results.
+TRELLIS_SPECS = (
+    "trellis:scale=least-squares,bits=1",
+    "trellis:bits=2",
+    "trellis:rounding=subtractive,bits=1",
+    "trellis:rounding=subtractive,bits=2",
+)
 DTYPE_SPECS = (
     "natural",
     "natural:coder=rans",
@@ -38,6 +45,9 @@ DTYPE_SPECS = (
     "rand-k|natural",
     "rand-k:fraction=0.01|natural",
     "hadamard|natural",
+    "scale|natural",
+    "trellis",
+    *TRELLIS_SPECS,
 )
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from fewbits import registry
+from fewbits.bench.dtypes import TRELLIS_SPECS
 from fewbits.core import parameters
 from fewbits.core.component import Component
 from fewbits.core.parameters import Field
@@ -18,12 +19,20 @@ _ABSENT = "–"  # a figure that was not measured yet
 _CODED = "the same values, levels entropy coded"
 
 
+_TRELLIS_WORDS = (
+    "one bit, nearest",
+    "two bits, nearest",
+    "one bit, unbiased",
+    "two bits, unbiased",
+)
+
 VARIANTS = {
     "natural": {"natural:coder=rans": "the same values, exponents entropy coded"},
     "natural-dithering": {"natural-dithering:coder=rans": _CODED},
     "standard-dithering": {"standard-dithering:coder=rans": _CODED},
     "top-k": {"top-k:fraction=0.01|natural": "one value in a hundred"},
     "rand-k": {"rand-k:fraction=0.01|natural": "one value in a hundred"},
+    "trellis": dict(zip(TRELLIS_SPECS, _TRELLIS_WORDS, strict=True)),
 }
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import fewbits
 from fewbits.bench import codec
+from fewbits.bench.dtypes import TRELLIS_SPECS
 from fewbits.bench.jobs import MEMCPY, compress_name, decompress_name
 from fewbits.bench.timing import Plan
 from fewbits_lab.parts import replace_file
@@ -20,9 +21,7 @@ from fewbits_lab.record import Item
 _RESULTS = Path(__file__).with_name("result-speed.json")
 _ELEMENTS, _PLAN = 1 << 24, Plan(rounds=7, seconds=120)
 _SPECS = (
-    "trellis:nu=0.32,rounding=subtractive",
-    "trellis:nu=0.1",
-    "trellis:nu=0.1,scale=least-squares",
+    *TRELLIS_SPECS,
     "sparse-dithering:nu=0.32,rounding=subtractive",
     "sparse-dithering:nu=0.1",
 )
