@@ -15,7 +15,8 @@ _ABOUT = (
     "the same start and batches for all operators of a seed. Vectors such as biases and norms go "
     "exact, all else is compressed both ways, without error feedback. The rate was fixed before "
     "the runs, without trials, and falls linearly to 0. ± is the 95 % interval of Student's law "
-    "over paired seeds."
+    "over paired seeds. Both ditherings at equal bits were planned as well, and cut for lack of "
+    "time before any of their runs had ended. A recorded run shared its machine with other work."
 )
 
 
