@@ -63,6 +63,7 @@ SECTIONS = (
             "feedback-search": TRAINED,
             "bias": TRAINED,
             "local-sgd": TRAINED,
+            "race-islands": TRAINED,
             "streaming": TRAINED,
             "sharded-training": TRAINED,
             "two-bit-training": TRAINED,

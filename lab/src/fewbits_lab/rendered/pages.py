@@ -140,6 +140,7 @@ PAGES: dict[str, dict[str, Block]] = {
         "scale": scale.scale_verdict,
     },
     "docs/localsgd.md": {
+        "race-islands": low_rank.islands_table,
         "streaming": streaming.streaming,
         "runs": local_sgd.runs_table,
         "verdict": localsgd.verdict,
