@@ -24,36 +24,12 @@ PostWord = Callable[[Tensor, int], Any]
 """Begins to send one byte to a rank, or to receive one from it."""
 
 
-class Parcel(NamedTuple):
-    """Several buffers that travel as one message."""
-
-    message: Tensor
-    buffers: list[Tensor]
-
-    @classmethod
-    def of(cls, buffers: list[Tensor]) -> "Parcel":
-        """One with room for all of them."""
-        return cls(torch.empty(sum(map(len, buffers)), dtype=torch.uint8), buffers)
-
-    def pack(self) -> None:
-        """Fill the message."""
-        torch.cat(self.buffers, out=self.message)
-
-    def unpack(self) -> None:
-        """Fill the buffers from the message that has come."""
-        start = 0
-        for own in self.buffers:
-            own.copy_(self.message[start : start + len(own)])
-            start += len(own)
-
-
 class PostedMail(NamedTuple):
     """Messages under way, and the ranks that were lost when they were posted."""
 
     timeout: float
     started: list[tuple[int, Any]]  # ranks and what is under way to or from them, or None
     lost: dict[int, str]
-    parcels: list[Parcel]  # that come
 
     def wait(self) -> None:
         """Wait until all is done, or for `timeout` seconds from now.
@@ -77,8 +53,6 @@ class PostedMail(NamedTuple):
                     self.lost[rank] = reason(error, self.timeout)
         if self.lost:
             raise PeerError(f"lost {_told(self.lost, late)}")
-        for parcel in self.parcels:
-            parcel.unpack()
 
 
 class Losses(NamedTuple):

@@ -27,11 +27,10 @@ from fewbits.core.vector import Vector
 from fewbits.errors import PeerError, SpecError
 from fewbits.transport import tensors
 from fewbits.transport.box_comm import TorchBoxes, found_inf
-from fewbits.transport.losses import LastWords, Losses, Parcel, PostedMail, reason
+from fewbits.transport.losses import LastWords, Losses, PostedMail, reason
 from fewbits.transport.side_stream import refuse_group
 
 _UNUSED_LANE, _LAST_LANE = 1 << 20, 1 << 21
-_BUNDLED = 65_536  # bytes up to which messages for a rank travel as one
 
 
 class TorchComm:
@@ -145,7 +144,7 @@ class TorchComm:
         """
         if not self._groups:
             self.open()
-        expected = PostedMail(self.timeout, [], {}, [])
+        expected = PostedMail(self.timeout, [], {})
         self._post(expected, dist.irecv, -1, incoming, lane)
         return expected
 
@@ -206,50 +205,23 @@ class TorchComm:
         buffers: Sequence[Incoming],
         lane: int,
     ) -> None:
-        by_rank: dict[int, list[tuple[int, torch.Tensor]]] = {}
         for own, tag in zip(buffers, itertools.count(lane, MAIL_LANES), strict=False):
             for rank in self._others(direction):
-                buffer = own[rank]
-                if buffer is not None and buffer.size > 0:
-                    message = torch.from_numpy(buffer.array())
-                    by_rank.setdefault(rank, []).append((tag, message))
-        posted = {
-            rank: self._bundled(pending, operation, messages) for rank, messages in by_rank.items()
-        }
-        for number in range(len(buffers)):  # what is first goes first to all
-            for rank, messages in posted.items():
-                for tag, message in messages[number : number + 1]:
-                    work = self._start(operation, message, rank, tag, pending.lost)
-                    pending.started.append((rank, work))
-
-    def _bundled(
-        self, pending: PostedMail, operation: Any, messages: list[tuple[int, torch.Tensor]]
-    ) -> list[tuple[int, torch.Tensor]]:
-        """The messages to or from a rank, as one if they are small: each costs packets of its own.
-
-        Both sides know the lengths, so both bundle or neither does.
-        """
-        if len(messages) < 2 or sum(len(own) for _, own in messages) > _BUNDLED:
-            return messages
-        parcel = Parcel.of([own for _, own in messages])
-        if operation is dist.isend:
-            parcel.pack()
-        else:
-            pending.parcels.append(parcel)
-        return [(messages[0][0], parcel.message)]
+                work = self._start(operation, own[rank], rank, tag, pending.lost)
+                pending.started.append((rank, work))
 
     def _others(self, direction: int) -> list[int]:
         """The other ranks; each rank starts with another neighbour, so that none is flooded."""
         return [(self.rank + direction * step) % self.size for step in range(1, self.size)]
 
     def _start(
-        self, operation: Any, message: torch.Tensor, rank: int, tag: int, lost: dict[int, str]
+        self, operation: Any, buffer: Buffer | None, rank: int, tag: int, lost: dict[int, str]
     ) -> Any:
-        """The operation under way; None if the rank is lost."""
-        if rank in lost:
+        """The operation under way; None if there is nothing to do or the rank is lost."""
+        if buffer is None or buffer.size == 0 or rank in lost:
             return None
         try:
-            return self._message(operation, message, rank, tag)
+            return self._message(operation, torch.from_numpy(buffer.array()), rank, tag)
         except RuntimeError as error:
             lost[rank] = reason(error, self.timeout)
             return None
