@@ -22,7 +22,7 @@ _LEAST_UNIT = 256
 _EACH = 4  # units of every rank, so that owners' shares differ by a quarter at most
 _MANY_RANKS = 16  # with fewer of them units stay as they are
 _LENGTH = np.dtype("<u4")
-_SLACK = 16  # bytes by which a payload may outgrow the last one, beside a part of it
+_SLACK = 256  # bytes by which a payload may outgrow the last one, beside a part of it
 Sizes = npt.NDArray[np.uint64]
 """Bytes of each slot's sections, one row for each slot."""
 

@@ -133,9 +133,12 @@ class Routing:
 
     def is_beside(self, parameter: ModelParameter) -> bool:
         """Whether a parameter travels by the operator of factors, in the same messages."""
+        return self._goes_beside(self._choice(parameter))
+
+    def _goes_beside(self, choice: Choice | LowRank) -> bool:
         if self.low_rank is None or self.low_rank.operator == Identity():
             return False
-        return self._choice(parameter) == self.low_rank.operator
+        return choice == self.low_rank.operator
 
     def told(self, parameter: ModelParameter) -> tuple[str, ...]:
         """What a parameter travels by, in both directions."""
@@ -192,11 +195,15 @@ class Routing:
         return found
 
     def _owned(self, parameter: ModelParameter) -> list[int]:
-        """The owners of a parameter's units; those of its factors are found with them."""
-        if self.is_factored(parameter):
+        """The owners of a parameter's units; those of its factors are found with them.
+
+        A frozen parameter has some too, but it does not travel, so nothing counts its choice.
+        """
+        choice = self.choices.get(parameter.name) or self._decided(parameter)
+        if isinstance(choice, LowRank):
             for side in _SIDES:
                 self.thin.setdefault(side, Owners(unit=THIN_UNIT))(self._factor(parameter, side))
-        elif self.is_beside(parameter):
+        elif self._goes_beside(choice):
             self.thin.setdefault(LEFT_FACTOR, Owners(unit=THIN_UNIT))(parameter)
         return self.owners(parameter)
 
@@ -221,11 +228,14 @@ class Routing:
     def _choice(self, parameter: ModelParameter) -> Choice | LowRank:
         name = parameter.name
         if name not in self.choices:
-            shape, low_rank = parameter.shape, self.low_rank
-            usual = low_rank if low_rank is not None and low_rank.fits(shape) else self.uplink
-            self.choices[name] = choose(self.policy, name, shape, usual)
+            self.choices[name] = self._decided(parameter)
             self.sizes[name] = parameter.size
         return self.choices[name]
+
+    def _decided(self, parameter: ModelParameter) -> Choice | LowRank:
+        shape, low_rank = parameter.shape, self.low_rank
+        usual = low_rank if low_rank is not None and low_rank.fits(shape) else self.uplink
+        return choose(self.policy, parameter.name, shape, usual)
 
     def exact(self) -> dict[str, int]:
         """The number of elements that travel exactly, by reason."""
