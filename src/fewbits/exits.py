@@ -1,7 +1,10 @@
 """Exit codes of the programs, and the end of those whose starter has gone."""
 
 import os
+import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from fewbits.errors import DisagreementError, PeerError
 
@@ -31,3 +34,21 @@ def end_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+@contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the program by `SystemExit`, so that what was begun is cleaned up."""
+
+    def end(*_: object) -> None:
+        raise SystemExit(TERMINATED)
+
+    mine = threading.current_thread() is threading.main_thread()
+    if not mine or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -286,6 +286,27 @@ def losses(world: World, *, folder: str, **options: Any) -> None:
     end.touch()
 
 
+def leaves(world: World, *, early: int, **options: Any) -> None:
+    """Rank `early` closes after three steps, and the others train on; then all close."""
+    if world.rank == 0:
+        host(world)
+        return
+    store = dist.TCPStore("127.0.0.1", int(found(world.folder / "port")), is_master=False)
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    own, end = Training(), world.folder / f"end-{world.rank}"
+    meeting = ddp.MeetingPlace(store, at_least=world.size - 1, state=[own.optimizer])
+    own.attach("natural", on_failure="continue", meeting=meeting, **options)
+    try:
+        for number in range(3 if world.rank == early else 6):
+            own.step(world.rank, number)
+        for _ in range(2):  # closing again does nothing
+            own.compression.close()
+        world.result |= {"digest": own.digest(), "size": own.compression.report().ranks}
+    finally:
+        end.touch()
+
+
 SCENARIOS: dict[str, Callable[..., None]] = {
     "survivors": survivors, "fresh": fresh, "stopped": stopped, "losses": losses,
+    "leaves": leaves,
 }  # fmt: skip

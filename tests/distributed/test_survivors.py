@@ -100,6 +100,15 @@ def test_a_rank_that_was_given_up_is_told_so(launcher: Launcher) -> None:
     assert left[0]["size"] == RANKS - 1
 
 
+def test_a_rank_that_closes_early_leaves_the_others(launcher: Launcher) -> None:
+    outcomes = launcher.run("leaves", 4, early=2, timeout=6.0)
+    assert [each.status for each in outcomes] == [0] * 4, outcomes
+    first, last = outcomes[1].result, outcomes[3].result
+    assert first == last
+    assert first["size"] == 2
+    assert first["digest"] != outcomes[2].result["digest"]
+
+
 @pytest.mark.soak
 def test_two_may_be_lost_at_once_and_all_may_be_lost(launcher: Launcher, tmp_path: Path) -> None:
     outcomes = launcher.run("losses", 7, folder=str(tmp_path), timeout=6.0, deadline=90.0)

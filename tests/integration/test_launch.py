@@ -78,7 +78,23 @@ def test_workers_that_all_fail_are_an_error(tmp_path: Path) -> None:
 
 
 def test_bad_options_are_one_line() -> None:
-    for words in (("--store", "nowhere"), ("--restarts", "-1")):
+    for words in (("--store", "nowhere"), ("--restarts", "-1"), ("--port", "-5")):
         done = launch("--workers", "1", *words, str(EXAMPLE))
         assert done.returncode == 2
         assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_terminated_launcher_ends_its_workers(tmp_path: Path) -> None:
+    script = tmp_path / "waits.py"
+    script.write_text("import time\ntime.sleep(600)\n")
+    running = subprocess.Popen(
+        [*LAUNCH, "--workers", "2", str(script)], stdout=subprocess.PIPE, text=True
+    )
+    assert running.stdout is not None
+    pids = [json.loads(running.stdout.readline())["process"] for _ in range(2)]
+    running.terminate()
+    running.wait(60)
+    running.stdout.close()
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)

@@ -95,6 +95,7 @@ def test_two_networks_have_two_axes(given: Path) -> None:
         (slow, "all three"),
         ([*slow, "--inner-bandwidth", "1Gbit", "--workers", "8"], "32 workers, not 8"),
         (slow[:6], "pass --workers"),
+        ([*slow, "--nodes", "1", "--inner-bandwidth", "1Gbit"], "pass --workers 8"),
     ):
         refused = warm_command.run_text("plan", *words)
         assert refused.returncode == 2

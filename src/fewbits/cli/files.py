@@ -4,13 +4,10 @@ import errno
 import io
 import math
 import os
-import signal
 import stat
 import sys
 import tempfile
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -20,7 +17,7 @@ import numpy.typing as npt
 
 from fewbits.cli.console import Parser, ProgressBar
 from fewbits.errors import EncodeError, SpecError
-from fewbits.exits import TERMINATED
+from fewbits.exits import ended_by_sigterm
 
 STANDARD = "-"
 SUFFIX = ".fewbits"
@@ -68,7 +65,7 @@ class Output:
                 with self.path.open("wb") as file:
                     _copy(pieces, file, progress)
             else:
-                with _ended_by_sigterm():
+                with ended_by_sigterm():
                     _replace(self.path, pieces, progress)
         return total
 
@@ -171,24 +168,6 @@ def _replace(path: Path, pieces: Pieces, progress: ProgressBar) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-
-
-@contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM end the program by `SystemExit`, so that what was begun is cleaned up."""
-
-    def end(*_: object) -> None:
-        raise SystemExit(TERMINATED)
-
-    mine = threading.current_thread() is threading.main_thread()
-    if not mine or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _mode(path: Path) -> int:

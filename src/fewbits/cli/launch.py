@@ -12,9 +12,12 @@ from dataclasses import dataclass
 
 from fewbits.cli.console import Parser, print_json, say, up_to
 from fewbits.errors import MissingExtraError, PeerError, SpecError
+from fewbits.exits import ended_by_sigterm
 
 _MOST = 4096
+_PORTS = 65_535
 _LOOK = 0.1  # seconds between two looks at the workers
+_PATIENCE = 10.0  # seconds that workers have to end
 
 
 def add_options(parser: Parser) -> None:
@@ -45,19 +48,20 @@ class Worker:
 def run(options: argparse.Namespace) -> None:
     if options.restarts < 0:
         raise SpecError(f"--restarts must not be negative, got {options.restarts}")
+    if not 0 <= options.port <= _PORTS:
+        raise SpecError(f"--port must be 0 to {_PORTS}, got {options.port}")
     store, address = _store(options.store, options.port)
     told = {"FEWBITS_STORE": address, "FEWBITS_WORKERS": str(options.begin or options.workers)}
     command = [sys.executable, options.script, *options.arguments]
-    workers = [_started(number, command, told, options.json) for number in range(options.workers)]
-    try:
-        ended = _watched(workers, command, told, options)
-    finally:
-        for worker in workers:
-            if worker.process.poll() is None:
-                worker.process.terminate()
-        for worker in workers:
-            worker.process.wait()
-        del store
+    workers: list[Worker] = []
+    with ended_by_sigterm():
+        try:
+            for number in range(options.workers):
+                workers.append(_started(number, command, told, options.json))  # noqa: PERF401 (ended if one fails)
+            ended = _watched(workers, command, told, options)
+        finally:
+            _end(workers)
+            del store
     if not ended:
         raise PeerError(f"none of {options.workers} workers has ended well")
 
@@ -79,6 +83,20 @@ def _watched(
                 worker.process = _started(worker.number, command, told, options.json).process
                 running.append(worker)
     return well
+
+
+def _end(workers: list[Worker]) -> None:
+    """Tell all who still run to end, and do not wait for ever."""
+    running = [worker.process for worker in workers if worker.process.poll() is None]
+    for process in running:
+        process.terminate()
+    deadline = time.monotonic() + _PATIENCE
+    for process in running:
+        try:
+            process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def _started(number: int, command: list[str], told: dict[str, str], json: bool) -> Worker:

@@ -216,6 +216,11 @@ def _cluster(options: argparse.Namespace) -> Cluster | None:
     if any(each is None for each in given):
         raise SpecError("nodes need --nodes, --gpus-per-node and --inner-bandwidth, all three")
     cluster = Cluster(*given)
+    if cluster.nodes == 1:
+        raise SpecError(
+            f"--nodes 1 has no link between nodes: pass --workers {cluster.width} and "
+            "the inner bandwidth as --bandwidth"
+        )
     if options.workers not in (None, cluster.workers):
         raise SpecError(
             f"{cluster.nodes} nodes of {cluster.width} are {cluster.workers} workers, not "

@@ -3,14 +3,16 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Self
 
 from torch._C._distributed_c10d import Store, TCPStore
 
-from fewbits.errors import SpecError
+from fewbits.errors import PeerError, SpecError
 
 STORE_VARIABLE, WORKERS_VARIABLE = "FEWBITS_STORE", "FEWBITS_WORKERS"
 """What `fewbits launch` tells its workers: host:port of the store, and how many begin."""
+_PATIENCE = timedelta(seconds=60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +35,17 @@ class MeetingPlace:
         if address is None:
             raise SpecError(f"there is no {STORE_VARIABLE}: start this program by fewbits launch")
         host, _, port = address.rpartition(":")
-        store = TCPStore(host, int(port), is_master=False)
-        return cls(store, int(os.environ[WORKERS_VARIABLE]), state)
+        workers = os.environ.get(WORKERS_VARIABLE, "1")
+        if not (host and port.isdigit() and workers.isdigit()):
+            raise SpecError(
+                f"{STORE_VARIABLE} must be host:port, and {WORKERS_VARIABLE} a number, got "
+                f"{address!r} and {workers!r}"
+            )
+        try:
+            store = TCPStore(host, int(port), is_master=False, timeout=_PATIENCE)
+        except RuntimeError as error:
+            raise PeerError(f"the store of fewbits launch at {address} does not answer") from error
+        return cls(store, int(workers), state)
 
     def __post_init__(self) -> None:
         if not isinstance(self.store, Store):

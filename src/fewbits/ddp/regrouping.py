@@ -23,6 +23,7 @@ from fewbits.transport.store_comm import StoreComm
 
 _LOG = logging.getLogger(__name__)
 _ENDS = "end"
+_LAST_TURNS = 3  # in which a rank that ends helps those who lack the end of the last step
 _PAUSE = 3.0  # seconds after ranks were asked in until they are asked again
 
 
@@ -52,6 +53,7 @@ class Regrouping:
         self._settled = tuple[int, ...]()  # the members that were last connected
         self._kept: tuple[SavedState, int] = {}, 0  # memories from then on, and values that go
         self._has_model, self._is_over, self._at = False, False, 0
+        self._has_left = False
         self._failure: PeerError | None = None
         self._asked = 0.0  # when ranks that wait were last asked in
 
@@ -87,13 +89,14 @@ class Regrouping:
 
     def end(self) -> None:
         """Leave, once nobody needs this rank to know how the last step has ended."""
-        if self._session.failure is None and self._settled:
+        if self._session.failure is None and self._settled and not self._has_left:
             self._at = self._session.progress.step
             self._or_leave(self._last_turn)
         self.leave()
 
     def leave(self) -> None:
         """Let the others go on without this rank."""
+        self._has_left = True
         self._membership.leave()
 
     def _or_leave(self, work: Callable[[], object]) -> None:
@@ -144,20 +147,25 @@ class Regrouping:
         return self._is_over
 
     def _last_turn(self) -> None:
-        """Vote at the end, too: a rank may lack the last headers of the last step."""
-        deadline = time.monotonic() + self._comm.timeout
-        while time.monotonic() < deadline:
+        """Vote at the end, too: a rank may lack the last headers of the last step.
+
+        Those that train on wait for this rank in an exchange, so its connections are broken before
+        they give it up, or it them; then they go on without it.
+        """
+        for _ in range(_LAST_TURNS):
             turn = self._turn
             self._membership.say(_ENDS, turn)
-            self._advance(well=True)
+            self._advance(well=True, hurry=self._comm.abort)
             if self._membership.have_said(_ENDS, turn, self._turn.members):
                 self._membership.finish()
                 return
             self._comm.abort()
             self._meet()
 
-    def _advance(self, *, well: bool, admits: bool = False) -> None:
-        self._turn = self._membership.vote(self._turn, well=well, admits=admits)
+    def _advance(
+        self, *, well: bool, admits: bool = False, hurry: Callable[[], object] = lambda: None
+    ) -> None:
+        self._turn = self._membership.vote(self._turn, well=well, admits=admits, hurry=hurry)
         if self._membership.number not in self._turn.members:
             raise _OutsideError(
                 "the other ranks have given this one up and gone on without it, because it did not "

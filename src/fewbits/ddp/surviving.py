@@ -126,5 +126,6 @@ class Surviving:
             self.group.leave()
             raise SpecError(
                 f"{', '.join(missing[:3])}: no gradient in this step, of {len(missing)} parameters "
-                f"in all; with {_WHERE} every step must use every parameter"
+                f"in all; with {_WHERE} every step must use every parameter, and activation "
+                "checkpoints use_reentrant=False"
             )

@@ -194,14 +194,28 @@ class Membership:
         assert found is not None
         return Turn.read(found)
 
-    def vote(self, turn: Turn, *, well: bool, admits: bool) -> Turn:
-        """Say how a turn went here; returns the next one, with new members if it `admits` them."""
+    def vote(
+        self,
+        turn: Turn,
+        *,
+        well: bool,
+        admits: bool,
+        hurry: Callable[[], object] = lambda: None,
+    ) -> Turn:
+        """Say how a turn went here; returns the next one, with new members if it `admits` them.
+
+        If others let it wait, `hurry` is called once, to tell them.
+        """
         self._board.put(f"vote/{turn.number}/{self.number}", "well" if well else "ill")
         deadline, key = time.monotonic() + self._timeout, f"next/{turn.number}"
+        calls = deadline - 3 * self._timeout / 4
         while (found := self._board.look(key)) is None:
             votes = {each: self._board.look(f"vote/{turn.number}/{each}") for each in turn.members}
             late = [each for each, vote in votes.items() if vote is None and self._is_live(each)]
             if late and time.monotonic() < deadline:
+                if time.monotonic() > calls:
+                    hurry()
+                    calls = deadline
                 time.sleep(_LOOK)
                 continue
             found = self._board.first(key, self._next(turn, votes, admits).text())
